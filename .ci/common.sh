@@ -3,7 +3,7 @@
 
 TARGET=x86_64-unknown-linux-gnu
 TOOLS=$PWD/target/ci
-FEATURES=libfabric,log,serde,loom-fabric-core/std,loom-fabric-alloc/allocator-api2-02,loom-fabric-alloc/os,loom-fabric-alloc/bytes,loom-fabric-alloc/bytemuck,loom-fabric-async/tokio,loom-fabric-deferred/std,loom-fabric-group/pmi,loom-fabric-media/mxl,loom-fabric-static/std,loom-fabric-tagged/serde,loom-fabric-tagged/std,loom-fabric-tcp/std,loom-fabric-transfer/std,loom-fabric-updates/std
+FEATURES=libfabric,log,serde,tcp,loom-fabric-core/std,loom-fabric-alloc/allocator-api2-02,loom-fabric-alloc/os,loom-fabric-alloc/bytes,loom-fabric-alloc/bytemuck,loom-fabric-async/tokio,loom-fabric-deferred/std,loom-fabric-group/pmi,loom-fabric-media/mxl,loom-fabric-static/std,loom-fabric-tagged/serde,loom-fabric-tagged/std,loom-fabric-tcp/std,loom-fabric-transfer/std,loom-fabric-updates/std
 # Tests over libfabric's providers that both versions run.
 LIBFABRIC_TESTS=(--test libfabric --test providers --test layers)
 # Some providers' libraries install signal handlers that print backtraces.

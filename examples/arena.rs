@@ -18,11 +18,11 @@ use lexopt::{Arg, Parser, ValueExt};
 use loom_alloc::registered::{Lease, Slab, SlabAttr};
 use loom_alloc::{Account, Arena, Ledger, Locked};
 use loom_fabric::{
-    Av, AvAttr, Caps, Cq, CqAttr, Domain, Error, Hints, Info, Network, NetworkAttr, OpenError, Source, Tag, Transport,
-    scope,
+    Av, AvAttr, Caps, Cq, CqAttr, Domain, Error, Hints, Info, Network, NetworkAttr, OpenError, Program, Source, Tag,
+    Transport, scope,
 };
 
-use common::{Failure, Program};
+use common::Failure;
 
 const HELP: &str = "\
 Opens a deployment in one block of memory, and prints the use of each byte.
@@ -113,9 +113,9 @@ struct Deployment<'a, 'm> {
 }
 
 impl Program for Deployment<'_, '_> {
-    type Output = String;
+    type Output = Result<String, Failure>;
 
-    fn run<T: Transport + 'static>(self, info: &Info<T>) -> Result<String, Failure> {
+    fn run<T: Transport + 'static>(self, info: &Info<T>) -> Self::Output {
         self.open(info)
     }
 }

@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 
 use loom_async::block_on;
 use loom_async::tokio::{Mode, run};
-use loom_fabric::{Caps, Domain, Error, Hints, Info, Peer, Source, Transport};
+use loom_fabric::{Caps, Domain, Error, Hints, Info, Peer, Program, Source, Transport};
 
-use common::{Failure, Node, Program};
+use common::{Failure, Node};
 
 const HELP: &str = "\
 Ping-pong between two sides on one thread.
@@ -80,9 +80,9 @@ impl Pingpong {
 }
 
 impl Program for Pingpong {
-    type Output = String;
+    type Output = Result<String, Failure>;
 
-    fn run<T: Transport + 'static>(self, info: &Info<T>) -> Result<String, Failure> {
+    fn run<T: Transport + 'static>(self, info: &Info<T>) -> Self::Output {
         let domain = Domain::open(info)?;
         let (a, b) = (Node::open(&domain)?, Node::open(&domain)?);
         if self.mode.is_some_and(|mode| mode != Mode::Busy) && a.mode == Mode::Busy {

@@ -26,9 +26,9 @@ use std::time::Duration;
 use loom_async::LocalExecutor;
 use loom_async::clock::{Clock, StdClock};
 use loom_async::timers::Timers;
-use loom_fabric::{Caps, Domain, Error, Hints, Info, Peer, Source, Tag, Transport};
+use loom_fabric::{Caps, Domain, Error, Hints, Info, Peer, Program, Source, Tag, Transport};
 
-use common::{Failure, Node, Program};
+use common::{Failure, Node};
 use histogram::Histogram;
 
 const HELP: &str = "\
@@ -113,9 +113,9 @@ struct Runtime {
 }
 
 impl Program for Runtime {
-    type Output = String;
+    type Output = Result<String, Failure>;
 
-    fn run<T: Transport + 'static>(self, info: &Info<T>) -> Result<String, Failure> {
+    fn run<T: Transport + 'static>(self, info: &Info<T>) -> Self::Output {
         let domain = Domain::open(info)?;
         let (client, server) = (Node::open(&domain)?, Node::open(&domain)?);
         let to_client = server.av.insert(&client.endpoint.address()?)?;

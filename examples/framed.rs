@@ -15,7 +15,7 @@ use loom_fabric::{Av, Caps, Cq, CqError, Deadline, Domain, Hints, ImmediateData,
 use loom_static::protocol::{Completes, MsgRecv, MsgSend, Outcome, PostFailure, Posted, Receiver, Transmitter, Waited};
 
 use common::Failure;
-pub(crate) use common::Program;
+pub(crate) use loom_fabric::Program;
 
 /// Length and CRC-32, 4 bytes each, little-endian, behind the message, whose buffer becomes the
 /// frame's.
@@ -170,9 +170,9 @@ fn exchange<S: MsgSend<Buf = Vec<u8>>, R: MsgRecv<Buf = Vec<u8>>>(
 pub(crate) struct Frames;
 
 impl Program for Frames {
-    type Output = String;
+    type Output = Result<String, Failure>;
 
-    fn run<T: Transport + 'static>(self, info: &Info<T>) -> Result<String, Failure> {
+    fn run<T: Transport + 'static>(self, info: &Info<T>) -> Self::Output {
         let domain = Domain::open(info)?;
         let (av, cq) = (Av::open(&domain, 2)?, Cq::<T, Vec<u8>>::open(&domain, 16)?);
         let (mut alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);

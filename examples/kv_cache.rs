@@ -13,12 +13,12 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use loom_fabric::loom_core::allocator_api2::alloc::Global;
-use loom_fabric::{Access, Caps, Domain, Error, Hints, Info, Transport};
+use loom_fabric::{Access, Caps, Domain, Error, Hints, Info, Program, Transport};
 use loom_transfer::{
     Ending, Engine, EngineAttr, Event, MemoryKey, NotificationKey, Pages, PeerKey, RemoteMemory, Request,
 };
 
-use common::{Failure, Program};
+use common::Failure;
 
 const REQUESTS: u32 = 32;
 const LAYERS: u32 = 16;
@@ -138,9 +138,9 @@ struct Role {
 }
 
 impl Program for Role {
-    type Output = String;
+    type Output = Result<String, Failure>;
 
-    fn run<T: Transport + 'static>(self, info: &Info<T>) -> Result<String, Failure> {
+    fn run<T: Transport + 'static>(self, info: &Info<T>) -> Self::Output {
         let (mut side, records) = Side::open(info)?;
         if self.decodes {
             child::print(&records)?;

@@ -11,12 +11,12 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use loom_fabric::loom_core::allocator_api2::alloc::Global;
-use loom_fabric::{Caps, Domain, Hints, Info, Transport};
+use loom_fabric::{Caps, Domain, Hints, Info, Program, Transport};
 use loom_media::{
     FlowKey, FlowLayout, GrainLayout, Initiator, InitiatorEvent, MediaAttr, Rate, Release, Target, TargetEvent,
 };
 
-use common::{Failure, Program};
+use common::Failure;
 
 const FRAMES: u64 = 60;
 const RATE: Rate = Rate::new(60, 1);
@@ -83,9 +83,9 @@ struct Role {
 }
 
 impl Program for Role {
-    type Output = String;
+    type Output = Result<String, Failure>;
 
-    fn run<T: Transport + 'static>(self, info: &Info<T>) -> Result<String, Failure> {
+    fn run<T: Transport + 'static>(self, info: &Info<T>) -> Self::Output {
         if self.receives {
             let (mut receiver, record) = Receiver::open(info)?;
             child::print(&record)?;

@@ -54,6 +54,9 @@
 //! Links libfabric instead, for other systems and static builds. Building requires its headers,
 //! libclang and pkg-config. Running requires a libfabric at least as new as those headers.
 //!
+//! ## `tcp`
+//! [`AnyInfo`] has offers of `loom_tcp`.
+//!
 //! ## `log`
 //! Logs opened, closed and leaked objects and workarounds for providers through the crate `log`
 //! ([targets and levels](loom_core#log)).
@@ -67,6 +70,8 @@
 #![deny(unsafe_code)]
 #![warn(clippy::std_instead_of_core, clippy::alloc_instead_of_core, clippy::unwrap_used)]
 
+#[cfg(feature = "std")]
+extern crate alloc;
 #[cfg(any(test, feature = "std"))]
 extern crate std;
 
@@ -84,8 +89,12 @@ pub use loom_core::{
     Transfer, Transport, Unclaimed, WaitObj, scope,
 };
 
+#[cfg(feature = "std")]
+mod any_info;
 #[cfg(feature = "libfabric")]
 pub mod ofi;
+#[cfg(feature = "std")]
+pub use any_info::{AnyInfo, Program};
 #[cfg(feature = "libfabric")]
 pub use ofi::{Local, Ofi, Shared};
 

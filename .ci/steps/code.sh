@@ -173,7 +173,7 @@ step_features() { # Builds every set of features, and checks the dependencies of
             cargo check --locked --quiet "${targets[@]}" -p "$package" --no-default-features --features "$features"
         done
     done <<'SETS'
-loom-fabric std libfabric log,serde std,libfabric,log,serde libfabric-linked
+loom-fabric std libfabric tcp log,serde std,libfabric,log,serde,tcp libfabric-linked
 loom-fabric-core std log serde std,log,serde
 loom-fabric-alloc allocator-api2-02 os bytes bytemuck
 loom-fabric-async std tokio

@@ -5,11 +5,11 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use loom_fabric::{Cq, Deadline, Domain, EndpointAddr, Hints, Info, Network, NetworkAttr, Transport};
+use loom_fabric::{Cq, Deadline, Domain, EndpointAddr, Hints, Info, Network, NetworkAttr, Program, Transport};
 use loom_group::bootstrap::{Board, Bootstrap, InProcess, Slots, Tcp, TcpAttr};
 use loom_group::exchange::Record;
 
-use crate::common::{Failure, Program, over_libfabric};
+use crate::common::{self, Failure};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -47,7 +47,7 @@ pub(crate) struct Ranks {
 
 pub(crate) fn run(hints: &Hints<'_>, ranks: Ranks, member: &impl Member) -> Result<String, Failure> {
     if hints.provider != Some("soft") {
-        return over_libfabric(hints, Process { ranks, member });
+        return common::over(hints, Process { ranks, member });
     }
     let network = Network::new(NetworkAttr { endpoints: u16::try_from(ranks.size)?, ..NetworkAttr::DEFAULT })?;
     let domain = &Domain::open(&network.query(hints)?)?;
@@ -90,9 +90,9 @@ struct Process<'m, M> {
 }
 
 impl<M: Member> Program for Process<'_, M> {
-    type Output = String;
+    type Output = Result<String, Failure>;
 
-    fn run<T: Transport + 'static>(self, info: &Info<T>) -> Result<String, Failure> {
+    fn run<T: Transport + 'static>(self, info: &Info<T>) -> Self::Output {
         let Ranks { size, rank, at } = self.ranks;
         let mut attr = TcpAttr { rendezvous: at, size, limit: Record::max_len(0), job: 0 };
         // Dropped after the bootstrap: the others end when its connections close.

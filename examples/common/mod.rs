@@ -5,43 +5,14 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use loom_async::tokio::Mode;
-use loom_fabric::{
-    Av, Cq, CqAttr, CqDriver, Domain, Endpoint, Hints, Info, Network, NetworkAttr, Transport, Unclaimed, WaitObj,
-};
-use loom_tcp::TcpAttr;
+use loom_fabric::{AnyInfo, Av, Cq, CqAttr, CqDriver, Domain, Endpoint, Hints, Program, Transport, Unclaimed, WaitObj};
 
 pub(crate) type Failure = Box<dyn Error>;
 
-/// Program over any transport, as a value for all types `T`.
-pub(crate) trait Program {
-    type Output;
-
-    fn run<T: Transport + 'static>(self, info: &Info<T>) -> Result<Self::Output, Failure>;
-}
-
-/// Runs a program over the transport that the hints name: `soft`, `loom-tcp` or a provider of
-/// libfabric.
-pub(crate) fn over<P: Program>(hints: &Hints<'_>, program: P) -> Result<P::Output, Failure> {
-    match hints.provider {
-        Some("soft") => {
-            let network = Network::new(NetworkAttr::default())?;
-            program.run(&network.query(hints)?)
-        }
-        Some("loom-tcp") => program.run(&loom_tcp::query(hints, TcpAttr::DEFAULT)?),
-        _ => over_libfabric(hints, program),
-    }
-}
-
-#[cfg(feature = "libfabric")]
-pub(crate) fn over_libfabric<P: Program>(hints: &Hints<'_>, program: P) -> Result<P::Output, Failure> {
-    use loom_fabric::{Local, Ofi};
-
-    program.run(&Ofi::<Local>::query(hints)?.next().ok_or("this host has no such provider")?)
-}
-
-#[cfg(not(feature = "libfabric"))]
-pub(crate) fn over_libfabric<P: Program>(hints: &Hints<'_>, _: P) -> Result<P::Output, Failure> {
-    Err(format!("{}: build with --features libfabric", hints.provider.unwrap_or_default()).into())
+/// Runs a program over the first offer of the provider that the hints name: `soft`, `loom-tcp` or
+/// one of libfabric.
+pub(crate) fn over<V>(hints: &Hints<'_>, program: impl Program<Output = Result<V, Failure>>) -> Result<V, Failure> {
+    AnyInfo::query(hints)?[0].run(program)
 }
 
 pub(crate) fn exit(program: &str, outcome: Result<String, Failure>) -> ExitCode {

@@ -12,6 +12,7 @@ use loom_core::vocabulary::{
     Protocol, ResourceMgmt, Threading, Version,
 };
 use loom_fabric::ofi::{Local, Ofi, QueryError, Shared, TextField, headers_version, params, providers};
+use loom_fabric::{AnyInfo, Program, Transport};
 use support::library_version;
 
 fn all(hints: &Hints<'_>) -> Vec<Info<Ofi<Local>>> {
@@ -439,4 +440,46 @@ fn errors_name_the_hint_that_does_not_match() {
 
 fn is_unknown(error: QueryError, is: TextField) -> bool {
     matches!(error, QueryError::Unknown { field, .. } if field == is)
+}
+
+struct Provider;
+
+impl Program for Provider {
+    type Output = String;
+
+    fn run<T: Transport + 'static>(self, info: &Info<T>) -> String {
+        info.provider().to_owned()
+    }
+}
+
+fn offered(hints: &Hints<'_>) -> Result<Vec<String>, Error> {
+    Ok(AnyInfo::query(hints)?.iter().map(|offer| offer.run(Provider)).collect())
+}
+
+#[test]
+fn offers_of_all_transports_are_ranked() {
+    let ranks = Hints { caps: Caps::MSG | Caps::TAGGED, ..Hints::default() };
+    let offers = offered(&ranks).unwrap();
+    let first = |provider| offers.iter().position(|offer| offer == provider).expect(provider);
+    let last = |provider| offers.iter().rposition(|offer| offer == provider).expect(provider);
+    assert!(last("shm") < first("tcp;ofi_rxm"), "{offers:?}");
+    if cfg!(feature = "tcp") {
+        assert!(last("shm") < first("loom-tcp") && first("loom-tcp") < first("tcp;ofi_rxm"), "{offers:?}");
+    }
+    assert_eq!(first("soft"), offers.len() - 1, "{offers:?}");
+    for provider in ["soft", "shm", "tcp;ofi_rxm"] {
+        assert!(offered(&of(provider)).unwrap().iter().all(|offer| offer == provider));
+    }
+}
+
+#[test]
+fn query_without_an_offer_returns_the_error_of_the_named_transport() {
+    let soft = Hints { caps: Caps::MULTICAST, provider: Some("soft"), ..Hints::default() };
+    assert!(matches!(offered(&soft), Err(Error::Open(OpenError::NotGranted(Caps::MULTICAST)))));
+    assert!(matches!(offered(&of("shn")), Err(Error::Unknown { what: "provider", .. })));
+    #[cfg(feature = "tcp")]
+    {
+        let tcp = Hints { caps: Caps::ATOMIC, ..of("loom-tcp") };
+        assert!(matches!(offered(&tcp), Err(Error::Open(OpenError::NotGranted(Caps::ATOMIC)))));
+    }
 }
