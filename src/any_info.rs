@@ -32,8 +32,6 @@ impl AnyInfo {
     /// Returns the matching offers of all transports, the preferred ones first: libfabric's in its
     /// order, loom-tcp before its providers over sockets, the software transport last.
     ///
-    /// A missing libfabric has no offers.
-    ///
     /// ```
     /// use loom_fabric::{AnyInfo, Domain, Error, Hints, Info, Program, Transport};
     ///

@@ -55,7 +55,7 @@
 //! libclang and pkg-config. Running requires a libfabric at least as new as those headers.
 //!
 //! ## `tcp`
-//! [`AnyInfo`] has offers of `loom_tcp`.
+//! `AnyInfo` has offers of `loom_tcp`.
 //!
 //! ## `log`
 //! Logs opened, closed and leaked objects and workarounds for providers through the crate `log`

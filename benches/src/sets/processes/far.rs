@@ -184,10 +184,10 @@ pub(crate) fn between_processes<const WORDS: usize>(kind: Kind, play: Play) -> R
     let mut far = Far::start(kind, play, len, &name)?;
     let exchange: Exchange<'_> = &mut |text| far.exchange(text);
     Ok(match kind {
-        Kind::Unix => near(sockets::unix_near(&name, len, exchange)?, far, play),
-        Kind::Tcp => near(sockets::tcp_near(len, exchange)?, far, play),
+        Kind::Unix => near(opened(sockets::unix_near(&name, len, exchange)), far, play),
+        Kind::Tcp => near(opened(sockets::tcp_near(len, exchange)), far, play),
         Kind::Tokio => {
-            let mut end = Tokio::near(len, exchange)?;
+            let mut end = opened(Tokio::near(len, exchange));
             Box::new(move |count| {
                 far.begin(count);
                 end.play_near(play, count)
@@ -195,10 +195,10 @@ pub(crate) fn between_processes<const WORDS: usize>(kind: Kind, play: Play) -> R
         }
         Kind::FabricConnection => {
             let info = provider_connections(kind.provider().unwrap_or_default());
-            near(connections::near(&info, play, len, exchange)?, far, play)
+            near(opened(connections::near(&info, play, len, exchange)), far, play)
         }
-        Kind::LoomConnection => near(connections::near(&tcp_connections(), play, len, exchange)?, far, play),
-        Kind::LoomIdle => near(idle::near(play, len, exchange)?, far, play),
+        Kind::LoomConnection => near(opened(connections::near(&tcp_connections(), play, len, exchange)), far, play),
+        Kind::LoomIdle => near(opened(idle::near(play, len, exchange)), far, play),
         Kind::LoomTcp if play == Play::Write => near(Writes::open(&tcp(), len, exchange), far, play),
         Kind::LoomTcp => near(open_info(&tcp(), play, len, exchange), far, play),
         Kind::Shm | Kind::Net | Kind::FabricTcp | Kind::Rxm => {
@@ -210,6 +210,14 @@ pub(crate) fn between_processes<const WORDS: usize>(kind: Kind, play: Play) -> R
         }
         #[cfg(feature = "iceoryx2")]
         Kind::Iceoryx => near(Iceoryx::<Service, WORDS>::open(&name, true, play, exchange), far, play),
+    })
+}
+
+/// An end that fails ends this process, and with it the other one, which may poll without end.
+fn opened<E>(end: Result<E, impl Into<Failure>>) -> E {
+    end.map_err(Into::into).unwrap_or_else(|error| {
+        eprintln!("the end of this process: {error:#}");
+        std::process::exit(101)
     })
 }
 

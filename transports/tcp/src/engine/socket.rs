@@ -15,6 +15,8 @@ use rustix::net::sockopt::{
 use rustix::net::{self, AddressFamily, RecvFlags, Shutdown, SocketFlags, SocketType};
 use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
 
+use crate::memory::set_bind_address_no_port;
+
 /// Connections that the kernel completes before they are accepted.
 const BACKLOG: i32 = 4096;
 
@@ -30,6 +32,16 @@ fn new_socket(address: SocketAddr) -> io::Result<OwnedFd> {
     net::socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)
 }
 
+/// Opens a socket at an address. `connect` chooses the port.
+fn new_bound(mut address: SocketAddr) -> io::Result<OwnedFd> {
+    let socket = new_socket(address)?;
+    // Without this option, all peers together have one range of ports.
+    let _ = set_bind_address_no_port(socket.as_fd());
+    address.set_port(0);
+    net::bind(&socket, &address)?;
+    Ok(socket)
+}
+
 /// Opens a listener, and returns it with its address.
 pub(super) fn listen(address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
     let socket = new_socket(address)?;
@@ -41,12 +53,10 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
 }
 
 /// Begins to connect from an address, with any port.
-pub(super) fn connect(mut from: SocketAddr, to: SocketAddr) -> io::Result<OwnedFd> {
-    let socket = new_socket(to)?;
-    prepare(&socket)?;
+pub(super) fn connect(from: SocketAddr, to: SocketAddr) -> io::Result<OwnedFd> {
     // Peers recognise an endpoint by the address of its listener.
-    from.set_port(0);
-    net::bind(&socket, &from)?;
+    let socket = new_bound(from)?;
+    prepare(&socket)?;
     match net::connect(&socket, &to) {
         Ok(()) | Err(io::Errno::INPROGRESS) => Ok(socket),
         Err(error) => Err(error),
@@ -141,6 +151,25 @@ impl Token {
             u64::MAX => Token::Timer,
             _ if word >> 32 & 1 == 1 => Token::Listener(word as u16),
             _ => Token::Connection { index: word as u32, generation: (word >> 33) as u32 },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::{Ipv4Addr, Ipv6Addr};
+
+    use super::{SocketAddr, net, new_bound};
+
+    #[test]
+    fn ports_are_not_reserved_before_their_peer_is_known() {
+        for address in [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()] {
+            let Ok(socket) = new_bound(SocketAddr::new(address, 7)) else {
+                assert!(address.is_ipv6(), "IPv4 is there");
+                continue;
+            };
+            let bound = SocketAddr::try_from(net::getsockname(&socket).expect("it is open")).expect("an IP address");
+            assert_eq!(bound, SocketAddr::new(address, 0));
         }
     }
 }

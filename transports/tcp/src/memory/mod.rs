@@ -16,3 +16,4 @@ pub(crate) use block::Block;
 pub(crate) use process::Process;
 pub(crate) use ring::Ring;
 pub(crate) use spans::{Gather, Gathered, Ranges, Span, Spans};
+pub(crate) use syscall::set_bind_address_no_port;

@@ -33,11 +33,13 @@ mod numbers {
     pub(super) const SENDTO: usize = 44;
     pub(super) const SENDMSG: usize = 46;
     pub(super) const RECVMSG: usize = 47;
+    pub(super) const SETSOCKOPT: usize = 54;
 }
 #[cfg(target_arch = "aarch64")]
 mod numbers {
     pub(super) const SENDTO: usize = 206;
     pub(super) const SENDMSG: usize = 211;
+    pub(super) const SETSOCKOPT: usize = 208;
     pub(super) const RECVMSG: usize = 212;
 }
 
@@ -47,7 +49,7 @@ const FLAGS: usize = 0x40 | 0x4000;
 /// # Safety
 /// The requirements of the system call with this number.
 #[inline]
-unsafe fn call(number: usize, [first, second, third, fourth]: [usize; 4]) -> Result<usize, Errno> {
+unsafe fn call(number: usize, [first, second, third, fourth, fifth]: [usize; 5]) -> Result<usize, Errno> {
     let result: isize;
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the registers of a system call; the kernel changes `rcx` and `r11`. The caller
@@ -60,8 +62,7 @@ unsafe fn call(number: usize, [first, second, third, fourth]: [usize; 4]) -> Res
             in("rsi") second,
             in("rdx") third,
             in("r10") fourth,
-            // No address.
-            in("r8") 0,
+            in("r8") fifth,
             in("r9") 0,
             lateout("rcx") _,
             lateout("r11") _,
@@ -78,8 +79,7 @@ unsafe fn call(number: usize, [first, second, third, fourth]: [usize; 4]) -> Res
             in("x1") second,
             in("x2") third,
             in("x3") fourth,
-            // No address.
-            in("x4") 0,
+            in("x4") fifth,
             in("x5") 0,
             options(nostack),
         );
@@ -111,7 +111,7 @@ pub(super) unsafe fn receive(fd: BorrowedFd<'_>, ranges: &[IoVec]) -> Result<usi
     let fd = fd.as_raw_fd().cast_unsigned() as usize;
     let mut message = message(ranges);
     // SAFETY: the descriptor is open, and the caller guarantees the ranges.
-    unsafe { call(numbers::RECVMSG, [fd, (&raw mut message).expose_provenance(), FLAGS, 0]) }
+    unsafe { call(numbers::RECVMSG, [fd, (&raw mut message).expose_provenance(), FLAGS, 0, 0]) }
 }
 
 /// Sends ranges, in order, without waiting and without a signal.
@@ -122,9 +122,21 @@ pub(super) unsafe fn send(fd: BorrowedFd<'_>, ranges: &[IoVec]) -> Result<usize,
     let fd = fd.as_raw_fd().cast_unsigned() as usize;
     if let [range] = ranges {
         // SAFETY: the descriptor is open, and the caller guarantees the range.
-        return unsafe { call(numbers::SENDTO, [fd, range.base.expose_provenance(), range.len, FLAGS]) };
+        return unsafe { call(numbers::SENDTO, [fd, range.base.expose_provenance(), range.len, FLAGS, 0]) };
     }
     let message = message(ranges);
     // SAFETY: the descriptor is open, and the caller guarantees the ranges.
-    unsafe { call(numbers::SENDMSG, [fd, (&raw const message).expose_provenance(), FLAGS, 0]) }
+    unsafe { call(numbers::SENDMSG, [fd, (&raw const message).expose_provenance(), FLAGS, 0, 0]) }
+}
+
+/// Lets `connect` choose the port of a socket that is bound to an address, so that connections to
+/// different peers may have the same one. Since Linux 4.2.
+pub(crate) fn set_bind_address_no_port(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    const IPPROTO_IP: usize = 0;
+    const IP_BIND_ADDRESS_NO_PORT: usize = 24;
+    let fd = fd.as_raw_fd().cast_unsigned() as usize;
+    let on = 1_i32;
+    let value = (&raw const on).expose_provenance();
+    // SAFETY: the descriptor is open, and the kernel reads the value, which is that long.
+    unsafe { call(numbers::SETSOCKOPT, [fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, value, size_of::<i32>()]) }.map(drop)
 }
