@@ -33,20 +33,20 @@ impl AnyInfo {
     /// order, loom-tcp before its providers over sockets, the software transport last.
     ///
     /// ```
-    /// use loom_fabric::{AnyInfo, Domain, Error, Hints, Info, Program, Transport};
+    /// use loom_fabric::{AnyInfo, Error, Hints, Info, Program, Transport};
     ///
     /// struct InjectSize;
     ///
     /// impl Program for InjectSize {
-    ///     type Output = Result<usize, Error>;
+    ///     type Output = usize;
     ///
     ///     fn run<T: Transport + 'static>(self, info: &Info<T>) -> Self::Output {
-    ///         Ok(Domain::open(info)?.attributes().tx.inject_size)
+    ///         info.attributes().tx.inject_size
     ///     }
     /// }
     ///
     /// let hints = Hints { provider: Some("soft"), ..Hints::default() };
-    /// assert!(AnyInfo::query(&hints)?[0].run(InjectSize)? > 0);
+    /// assert!(AnyInfo::query(&hints)?[0].run(InjectSize) > 0);
     /// # Ok::<_, Error>(())
     /// ```
     ///
