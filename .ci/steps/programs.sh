@@ -51,7 +51,7 @@ between() {
 # Runs loom as server and as client of libfabric's own `fi_pingpong`, at this port and the next.
 # Writes failures into a file.
 plays_both() {
-    local provider=$1 kind=$2 mode=$3 port=$4 into=$5 loom=$EXAMPLES/fi_pingpong
+    local provider=$1 kind=$2 mode=$3 port=$4 into=$5 loom=${6:-$EXAMPLES/fi_pingpong}
     local options=(-p "$provider" -e "$kind" -m "$mode" -c -I 20)
     between fi_pingpong "$loom" "$port" "${options[@]}" >"$into" 2>&1 || echo "as client over $provider, $kind, $mode" >>"$into"
     between "$loom" fi_pingpong "$((port + 1))" "${options[@]}" >>"$into" 2>&1 || echo "as server over $provider, $kind, $mode" >>"$into"
@@ -62,13 +62,17 @@ step_interop() { # Runs libfabric's own fi_pingpong as the peer, server and clie
     packages libfabric-bin iproute2
     examples_and_command
     # Below the kernel's ephemeral ports.
-    local loom=$EXAMPLES/fi_pingpong ends port=17610 pair
+    local loom=$EXAMPLES/fi_pingpong ends port=17610 pair over_tcp
     ends=$(mktemp -d)
-    while read -r provider kind mode; do
+    # Loom without libfabric, beside the original over libfabric.
+    over_tcp=$(mktemp)
+    printf '#!/bin/sh\nexec "%s" "$@" -p loom-tcp\n' "$loom" >"$over_tcp"
+    chmod +x "$over_tcp"
+    while read -r provider kind mode side; do
         # libfabric 2 has no `net`.
         fi_info -p "$provider" >/dev/null 2>&1 || { skip "$provider: not in this libfabric"; continue; }
         jobs_below 4
-        plays_both "$provider" "$kind" "$mode" "$port" "$ends/$provider $kind $mode" &
+        plays_both "$provider" "$kind" "$mode" "$port" "$ends/$provider $kind $mode $side" ${side:+"$over_tcp"} &
         port=$((port + 2))
     done <<'PAIRS'
 tcp;ofi_rxm rdm msg
@@ -87,6 +91,10 @@ tcp msg msg
 net msg msg
 sockets msg msg
 sockets msg tagged
+net rdm msg loom-tcp
+net rdm tagged loom-tcp
+net msg msg loom-tcp
+tcp msg msg loom-tcp
 PAIRS
     jobs_below 1
     for pair in "$ends"/*; do
@@ -94,7 +102,7 @@ PAIRS
         [ ! -s "$pair" ] || die "$(cat "$pair")"
         echo "$(basename "$pair"): as server and as client"
     done
-    rm -rf "$ends"
+    rm -rf "$ends" "$over_tcp"
     # Without -c loom sends other bytes than the peer checks.
     timeout 300 "$loom" -B 17592 -p shm -e rdm -S 64 >/dev/null 2>&1 &
     local careless=$!

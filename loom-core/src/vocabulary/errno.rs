@@ -75,6 +75,7 @@ errnos! {
     ENOSPC = 28, "FI_ENOSPC", "No space left";
     ENOSYS = 38, "FI_ENOSYS", "Function not implemented";
     ENOMSG = 42, "FI_ENOMSG", "No message of the desired kind";
+    EXFULL = 54, "FI_EXFULL", "No connection is left: raise the transport's number of connections";
     ENODATA = 61, "FI_ENODATA", "No data available";
     EPROTO = 71, "FI_EPROTO", "Protocol error";
     EOVERFLOW = 75, "FI_EOVERFLOW", "Value too large";

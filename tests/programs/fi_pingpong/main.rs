@@ -18,50 +18,61 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use control::{Control, LIMIT};
+use loom_core::transport::Connected;
 use loom_core::vocabulary::AddressFormat;
 use loom_fabric::{
     Av, Caps, Cq, CqAttr, Domain, EndpointAddr, EndpointAttributes, EndpointType, EqAttr, EventQueue, Hints, Info,
-    Local, Ofi,
+    Local, Ofi, Transport,
 };
+use loom_tcp::TcpAttr;
 use options::{HELP, LONGEST, Options};
 use play::{Outcome, Player, Rules};
 
-/// Returns the first offer, like the original. A client requests one that reaches the server.
-fn find(options: &Options, server: Option<&EndpointAddr>) -> Outcome<Info<Ofi<Local>>> {
+/// Plays over the first offer, like the original. A client requests one that reaches the server.
+fn run(options: &Options) -> Outcome<()> {
+    let mut control = match &options.server {
+        Some(server) => Control::connect(server, options.server_port)?,
+        None => Control::accept(options.listen_port())?,
+    };
+    let server = if options.server.is_some() { Some(control.receive_name()?) } else { None };
     let hints = Hints {
         caps: if options.tagged { Caps::TAGGED } else { Caps::MSG },
         provider: options.provider.as_deref(),
         domain: options.domain.as_deref(),
         endpoint_attr: EndpointAttributes::of(options.kind),
-        addr_format: server.map_or(AddressFormat::UNSPEC, EndpointAddr::format),
-        destination: server,
+        addr_format: server.as_ref().map_or(AddressFormat::UNSPEC, EndpointAddr::format),
+        destination: server.as_ref(),
         ..Hints::default()
     };
-    Ok(Ofi::query(&hints)?.next().ok_or("nothing fits")?)
+    if hints.provider == Some("loom-tcp") {
+        let info = loom_tcp::query(&hints, TcpAttr::DEFAULT)?;
+        return play_over(&info, options, control, server);
+    }
+    let info = Ofi::<Local>::query(&hints)?.next().ok_or("nothing fits")?;
+    play_over(&info, options, control, server)
 }
 
-fn run(options: &Options) -> Outcome<()> {
+fn play_over<T: Transport + Connected + 'static>(
+    info: &Info<T>,
+    options: &Options,
+    mut control: Control,
+    server: Option<EndpointAddr>,
+) -> Outcome<()> {
     let (is_client, connected) = (options.server.is_some(), options.kind == EndpointType::MSG);
-    let mut control = match &options.server {
-        Some(server) => Control::connect(server, options.server_port)?,
-        None => Control::accept(options.listen_port())?,
-    };
-    let server = if is_client { Some(control.receive_name()?) } else { None };
-    let info = find(options, server.as_ref())?;
     eprintln!("{info}");
     let attributes = info.attributes();
     let longest = LONGEST.min(attributes.endpoint.max_msg_size);
     let inject_size = attributes.tx.inject_size;
     let rules = Rules { is_client, tagged: options.tagged, check: options.check, inject_size };
-    let domain = Domain::open(&info)?;
+    let domain = Domain::open(info)?;
     // One of them connects to the other side.
     let eq = connected.then(|| EventQueue::open(&domain, EqAttr::default())).transpose()?;
     let av = (!connected).then(|| Av::open(&domain, 2)).transpose()?;
     let cq = Cq::open(&domain, CqAttr::new(16))?;
     let inbox = || vec![0; longest];
     let line = match (&eq, &av, server) {
-        (Some(eq), _, Some(server)) => line::connect(&cq, eq, &info, &server, (options.tagged, inbox()))?,
-        (Some(eq), _, None) => line::accept(&cq, eq, &info, &mut control, (options.tagged, inbox()))?,
+        (Some(eq), _, Some(server)) => line::connect(&cq, eq, info, &server, (options.tagged, inbox()))?,
+        (Some(eq), _, None) => line::accept(&cq, eq, info, &mut control, (options.tagged, inbox()))?,
         (None, Some(av), server) => line::introduce(&cq, av, server, &mut control)?,
         (None, None, _) => unreachable!("one of them was opened"),
     };

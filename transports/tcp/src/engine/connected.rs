@@ -192,7 +192,7 @@ impl Engine {
         };
         let _ = self.queue_event(events, event, data);
         if receiver == endpoint {
-            self.cancel_receives(endpoint);
+            self.cancel_receives(endpoint, loss.code());
         }
     }
 

@@ -97,16 +97,16 @@ impl Engine {
         Ok(index)
     }
 
-    /// Ends the oldest connection that is dispensable.
-    fn end_dispensable(&mut self) {
+    /// Ends the oldest connection that is dispensable. Returns `false` without one.
+    pub(super) fn end_dispensable(&mut self) -> bool {
         let dispensable = self.connections.iter().enumerate().filter(|(_, connection)| connection.is_dispensable());
         // With TLS, those of strangers first.
         let rank =
             |connection: &Connection| (connection.session.as_ref().is_some_and(Session::is_open), connection.since);
-        if let Some((index, _)) = dispensable.min_by_key(|(_, connection)| rank(connection)) {
-            #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 connections")]
-            self.lose(index as u32, Loss::Replaced);
-        }
+        let Some((index, _)) = dispensable.min_by_key(|(_, connection)| rank(connection)) else { return false };
+        #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 connections")]
+        self.lose(index as u32, Loss::Replaced);
+        true
     }
 
     /// Counts a connection that is being opened, until a timeout.
@@ -389,14 +389,18 @@ impl Engine {
         (connection.start, connection.end) = (0, 0);
     }
 
-    pub(super) fn tick(&mut self) {
+    /// Counts periods of the timer. The time of a connection is that of at least four polls, also
+    /// if the program polls seldom.
+    pub(super) fn tick(&mut self, periods: u64) {
         self.watch_listeners();
+        let most = self.attr.connect_timeout.div_ceil(4 * TICK_MS);
+        let periods = u32::try_from(periods).map_or(most, |periods| periods.min(most));
         for index in 0..self.connections.len() {
             let connection = &mut self.connections[index];
             if matches!(connection.state, State::Free | State::Open | State::Pending) {
                 continue;
             }
-            connection.ticks = connection.ticks.saturating_sub(1);
+            connection.ticks = connection.ticks.saturating_sub(periods);
             let (state, is_over) = (connection.state, connection.ticks == 0);
             #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 connections")]
             let index = index as u32;

@@ -4,6 +4,7 @@ use core::net::SocketAddr;
 
 use loom_core::vocabulary::Errno;
 use rustix::event::epoll::{self, EventFlags};
+use rustix::io;
 
 use super::Engine;
 use super::connection::{Connection, State};
@@ -35,7 +36,8 @@ impl Engine {
                 Ok(Some((_, address))) if !self.attr.allows(address.ip()) => continue,
                 Ok(Some(accepted)) => accepted,
                 Ok(None) => return,
-                // The process has no more descriptors, or the kernel no more memory.
+                // The process has no more descriptors.
+                Err(io::Errno::MFILE | io::Errno::NFILE) if self.end_dispensable() => continue,
                 Err(_) => return self.unwatch_listener(endpoint),
             };
             let session = match self.tls.as_ref().map(|tls| Session::server(tls, address.ip())).transpose() {

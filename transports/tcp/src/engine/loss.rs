@@ -33,6 +33,8 @@ impl Loss {
     const TIMEOUT: i32 = 2;
     const REPLACED: i32 = 3;
     const CLOSED: i32 = 4;
+    const NO_PORT: i32 = 5;
+    const NO_DESCRIPTOR: i32 = 6;
 
     pub(super) fn errno(self) -> Errno {
         match self {
@@ -47,6 +49,8 @@ impl Loss {
     /// Number for [`Loss::text`].
     pub(super) fn code(self) -> i32 {
         match self {
+            Loss::Ended(Errno::EADDRNOTAVAIL) => Self::NO_PORT,
+            Loss::Ended(Errno::EMFILE) => Self::NO_DESCRIPTOR,
             Loss::Ended(_) => Self::ENDED,
             Loss::Violation(violation) => i32::from(violation.code()),
             Loss::Security(fault) => fault.code(),
@@ -65,6 +69,8 @@ impl Loss {
             }
             Self::REPLACED => "the peer has opened another connection",
             Self::CLOSED => "the endpoint is closed",
+            Self::NO_PORT => "all ports to the peer are in use, or no interface has the address: check the interface",
+            Self::NO_DESCRIPTOR => "too many open files: raise the limit of the process (RLIMIT_NOFILE)",
             _ => {
                 let violation = u8::try_from(code).ok().and_then(Violation::text);
                 violation.or_else(|| Fault::text(code)).unwrap_or("no further information")

@@ -484,14 +484,14 @@ impl Engine {
                 is_posted(receive) && receive.context == context
             });
             let Some(at) = found else { continue };
-            self.end_receive(endpoint, kind, at);
+            self.end_receive(endpoint, kind, at, 0);
             return true;
         }
         false
     }
 
-    /// Ends a posted receive without a message.
-    fn end_receive(&mut self, endpoint: u16, kind: MessageKind, at: usize) {
+    /// Ends a posted receive without a message, with a number of [`Loss`](super::loss::Loss).
+    fn end_receive(&mut self, endpoint: u16, kind: MessageKind, at: usize, code: i32) {
         if self.receives[at].multi.is_some() {
             return self.cancel_buffer(endpoint, at);
         }
@@ -502,7 +502,7 @@ impl Engine {
         if let Some(id) = receive.id {
             self.endpoints[usize::from(endpoint)].matchers[kind as usize].remove_receive(id);
         }
-        self.fail_receive(endpoint, kind, receive, Errno::ECANCELED, 0);
+        self.fail_receive(endpoint, kind, receive, Errno::ECANCELED, code);
     }
 
     /// Returns `true` if the connection is that of an endpoint with connections.
@@ -511,11 +511,11 @@ impl Engine {
         self.endpoints[usize::from(endpoint)].kind == EndpointKind::Connected
     }
 
-    pub(super) fn cancel_receives(&mut self, endpoint: u16) {
+    pub(super) fn cancel_receives(&mut self, endpoint: u16, code: i32) {
         for kind in MessageKind::ALL {
             for at in self.receives_of(endpoint, kind) {
                 if self.receives[at].id.is_some() {
-                    self.end_receive(endpoint, kind, at);
+                    self.end_receive(endpoint, kind, at, code);
                 }
             }
         }

@@ -141,6 +141,7 @@ pub(crate) struct Engine {
     delays: u32,
     /// Polls of that connection alone since the last poll of all.
     polls_of_last: u32,
+    last_had_bytes: bool,
     /// Number of the current poll.
     turn: u64,
     /// First connection with frames to send.
@@ -150,6 +151,7 @@ pub(crate) struct Engine {
     queues: Table<Queue>,
     counters: Table<Counter>,
     regions: Table<Option<Region>>,
+    open_regions: u16,
     vectors: Table<bool>,
     /// Addresses by vector.
     peers: Table<Option<core::net::SocketAddr>>,

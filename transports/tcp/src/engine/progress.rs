@@ -18,7 +18,7 @@ const EVENTS: usize = 64;
 
 /// Polls of the last connection alone, while it has bytes.
 const LAST_IN_A_ROW: u32 = 16;
-/// Polls while it has no bytes, if it is the only connection, and if it is not.
+/// Polls without bytes, if it is the only connection, and if it is not.
 const MISSES: [u32; 2] = [16, 2];
 
 /// Polls, of queues with events, for which frames are not sent.
@@ -53,22 +53,22 @@ impl Engine {
         if self.last == NIL || self.try_paused && self.paused > 0 {
             return false;
         }
+        let is_alone = self.free_connections.count() + 1 >= u32::from(self.attr.connections);
+        let most = if self.last_had_bytes { LAST_IN_A_ROW } else { MISSES[usize::from(!is_alone)] };
+        if self.polls_of_last >= most {
+            self.polls_of_last = 0;
+            self.last_had_bytes = false;
+            return false;
+        }
+        self.polls_of_last += 1;
         self.turn += 1;
         self.polled = queue;
         let before = self.connections[self.last as usize].received;
         self.read(self.last);
         self.send_dirty();
         self.polled = NO_QUEUE;
-        let has_received = self.last != NIL && self.connections[self.last as usize].received != before;
-        self.polls_of_last += 1;
-        if has_received && self.polls_of_last < LAST_IN_A_ROW
-            || self.polls_of_last
-                < MISSES[usize::from(self.free_connections.count() + 1 < u32::from(self.attr.connections))]
-        {
-            return true;
-        }
-        self.polls_of_last = 0;
-        false
+        self.last_had_bytes = self.last != NIL && self.connections[self.last as usize].received != before;
+        true
     }
 
     /// Handles the kernel's events, and waits for the first one for at most so many milliseconds
@@ -100,16 +100,23 @@ impl Engine {
             Err(io::Errno::INTR) => return Ok(()),
             Err(error) => return Err(errno(error)),
         };
+        let mut periods = 0;
         for event in events {
             let (data, flags) = (event.data, event.flags);
             match Token::of(data) {
                 Token::Timer => {
-                    let _ = io::read(&self.timer, &mut [0_u8; 8]);
-                    self.tick();
+                    let mut passed = [0; 8];
+                    if io::read(&self.timer, &mut passed).is_ok() {
+                        periods = u64::from_ne_bytes(passed);
+                    }
                 }
                 Token::Listener(endpoint) => self.accept(endpoint),
                 Token::Connection { index, generation } => self.advance_connection(index, generation, flags),
             }
+        }
+        // After the connections, which may have opened meanwhile.
+        if periods > 0 {
+            self.tick(periods);
         }
         Ok(())
     }

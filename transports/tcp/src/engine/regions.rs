@@ -21,7 +21,7 @@ pub(crate) struct Region {
 }
 
 /// Indices of the regions that a frame names.
-pub(super) type RegionIndices = heapless::Vec<u16, MAX_PARTS>;
+pub(super) type RegionIndices = heapless::Vec<u32, MAX_PARTS>;
 
 pub(super) fn random() -> Result<u64, Errno> {
     let mut bytes = [0; 8];
@@ -34,16 +34,17 @@ pub(super) fn random() -> Result<u64, Errno> {
 impl Engine {
     /// Opens a region, and returns its index and its key of 64 random bits. The lowest bits of a
     /// key are the index: keys are drawn until they name a free place.
-    pub(crate) fn open_region(&mut self, memory: Span, access: Access) -> Result<(u16, u64), Errno> {
-        if self.regions.iter().flatten().count() >= usize::from(self.attr.regions) {
+    pub(crate) fn open_region(&mut self, memory: Span, access: Access) -> Result<(u32, u64), Errno> {
+        if self.open_regions >= self.attr.regions {
             return Err(Errno::ENOMR);
         }
         for _ in 0..DRAWS {
             let key = random()?;
             let index = self.place_of(key);
-            let place = &mut self.regions[usize::from(index)];
+            let place = &mut self.regions[index as usize];
             if place.is_none() {
                 *place = Some(Region { key, memory, access, counter: None });
+                self.open_regions += 1;
                 return Ok((index, key));
             }
         }
@@ -54,19 +55,20 @@ impl Engine {
         clippy::cast_possible_truncation,
         reason = "there are at most 2^17 places, of which the lowest bits remain"
     )]
-    fn place_of(&self, key: u64) -> u16 {
-        (key as usize & (self.regions.len() - 1)) as u16
+    fn place_of(&self, key: u64) -> u32 {
+        (key as usize & (self.regions.len() - 1)) as u32
     }
 
-    pub(crate) fn bind_region(&mut self, region: u16, counter: u16) {
-        if let Some(region) = &mut self.regions[usize::from(region)] {
+    pub(crate) fn bind_region(&mut self, region: u32, counter: u16) {
+        if let Some(region) = &mut self.regions[region as usize] {
             region.counter = Some(counter);
         }
     }
 
     /// Closes a region, and the connections that are transferring its bytes.
-    pub(crate) fn close_region(&mut self, region: u16) {
-        self.regions[usize::from(region)] = None;
+    pub(crate) fn close_region(&mut self, region: u32) {
+        self.regions[region as usize] = None;
+        self.open_regions -= 1;
         for index in 0..self.connections.len() {
             let connection = &self.connections[index];
             let is_written = match &connection.inbound {
@@ -102,7 +104,7 @@ impl Engine {
         }
         for part in parts {
             let index = self.place_of(part.key);
-            let region = self.regions[usize::from(index)].as_ref().filter(|region| region.key == part.key);
+            let region = self.regions[index as usize].as_ref().filter(|region| region.key == part.key);
             let region = region.filter(|region| region.access.contains(access)).ok_or(Violation::RemoteMemory)?;
             let span = region.memory.part(part.addr, part.len).ok_or(Violation::RemoteMemory)?;
             spans.push(span).ok_or(Violation::RemoteMemory)?;
@@ -112,9 +114,9 @@ impl Engine {
     }
 
     /// Counts an operation of a peer on regions.
-    pub(super) fn count_regions(&mut self, regions: &[u16]) {
+    pub(super) fn count_regions(&mut self, regions: &[u32]) {
         for region in regions {
-            let counter = self.regions[usize::from(*region)].as_ref().and_then(|region| region.counter);
+            let counter = self.regions[*region as usize].as_ref().and_then(|region| region.counter);
             if let Some(counter) = counter {
                 self.count_on(counter, true);
             }

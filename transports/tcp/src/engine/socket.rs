@@ -37,6 +37,8 @@ fn new_bound(mut address: SocketAddr) -> io::Result<OwnedFd> {
     let socket = new_socket(address)?;
     // Without this option, all peers together have one range of ports.
     let _ = set_bind_address_no_port(socket.as_fd());
+    // Otherwise no listener of this host may take the port later.
+    set_socket_reuseaddr(&socket, true)?;
     address.set_port(0);
     net::bind(&socket, &address)?;
     Ok(socket)

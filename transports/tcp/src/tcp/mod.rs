@@ -89,7 +89,7 @@ handles! {
     /// Raw listener.
     TcpPassiveEndpoint { index: u16, identity: u64 }
     /// Raw memory region.
-    TcpMr { index: u16, key: u64 }
+    TcpMr { index: u32, key: u64 }
 }
 
 /// Request of a peer for a connection.
