@@ -17,6 +17,7 @@ use loom_core::transport::Transport;
 use loom_core::{Av, Caps, Cq, CqAttr, Domain, Endpoint, Hints, Info, Peer, Source, WaitObj};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi};
+use loom_tcp::TcpAttr;
 use support::library_version;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -113,11 +114,15 @@ async fn an_idle_fabric_uses_no_cpu_time_and_a_message_wakes_it<T: Transport + '
 
 /// Runs each in a separate runtime, so that the activity of one wakes no other.
 fn idle_fabrics_use_no_cpu_time_and_a_message_wakes_each() {
-    let all = &Barrier::new(3);
+    let all = &Barrier::new(4);
     std::thread::scope(|threads| {
         threads.spawn(|| {
             let network = Network::new(NetworkAttr::default()).unwrap();
             on_one_thread(an_idle_fabric_uses_no_cpu_time_and_a_message_wakes_it(&network.info(), all));
+        });
+        threads.spawn(|| {
+            let info = support::tcp::query(&Hints::default(), TcpAttr::DEFAULT).unwrap();
+            on_one_thread(an_idle_fabric_uses_no_cpu_time_and_a_message_wakes_it(&info, all));
         });
         for provider in ["tcp;ofi_rxm", "sockets"] {
             threads.spawn(move || {
@@ -206,15 +211,20 @@ pub(crate) fn trials() -> Vec<Trial> {
             idle_fabrics_use_no_cpu_time_and_a_message_wakes_each();
             Ok(())
         })];
-    for provider in ["soft", "tcp;ofi_rxm", "sockets"] {
+    for provider in ["soft", "loom-tcp", "tcp;ofi_rxm", "sockets"] {
         let name =
             format!("async_descriptors::{}::sockets_are_served_while_a_gibibyte_moves", provider.replace(';', "_"));
         trials.push(trial(name, move || {
-            if provider == "soft" {
-                let network = Network::new(NetworkAttr::default()).unwrap();
-                sockets_are_served_while_a_gibibyte_moves(&network.info());
-            } else {
-                sockets_are_served_while_a_gibibyte_moves(&info(provider));
+            match provider {
+                "soft" => {
+                    let network = Network::new(NetworkAttr::default()).unwrap();
+                    sockets_are_served_while_a_gibibyte_moves(&network.info());
+                }
+                "loom-tcp" => {
+                    let info = support::tcp::query(&Hints::default(), TcpAttr::DEFAULT).unwrap();
+                    sockets_are_served_while_a_gibibyte_moves(&info);
+                }
+                _ => sockets_are_served_while_a_gibibyte_moves(&info(provider)),
             }
             Ok(())
         }));

@@ -7,6 +7,7 @@ use support::posting::{LIMIT, pattern};
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
+use std::fmt::Debug;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::{Poll, Waker};
@@ -23,6 +24,7 @@ use loom_core::driver::{CounterDriver, CqDriver, Drive, EqDriver, Sleepable, Unc
 use loom_core::eq::{EqAttr, EqEvent, EventQueue};
 use loom_core::error::{OpenError, PostError};
 use loom_core::soft::{Network, NetworkAttr};
+use loom_core::transport::Connected;
 use loom_core::vocabulary::{EndpointAttributes, EndpointType};
 use loom_core::{
     Access, Av, Binding, Caps, Completion, Counted, Counter, CounterAttr, Cq, CqAttr, Domain, Endpoint, Errno, Hints,
@@ -31,6 +33,7 @@ use loom_core::{
 use loom_deferred::{Deferred, DeferredDriver, Work};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi};
+use loom_tcp::{Tcp, TcpAttr};
 use support::library_version;
 
 /// Maximum length of a message, also where the provider allows longer ones.
@@ -239,10 +242,13 @@ fn deferred_work_is_awaited<T: Transport + 'static>(info: &Info<T>) {
     assert_eq!((counter.read(), deferred.len()), (12, 0));
 }
 
-fn requests_and_ends_of_connections_are_a_stream() {
+fn requests_and_ends_of_connections_are_a_stream<T: Connected + Debug + 'static>(
+    provider: &str,
+    info: fn(&Hints<'_>) -> Info<T>,
+) {
     const CLIENTS: u16 = 5;
-    let of_connections = |hints| info(Hints { endpoint_attr: EndpointAttributes::of(EndpointType::MSG), ..hints });
-    let for_tcp = Hints { caps: Caps::MSG, provider: Some("tcp"), ..Hints::default() };
+    let of_connections = |hints| info(&Hints { endpoint_attr: EndpointAttributes::of(EndpointType::MSG), ..hints });
+    let for_tcp = Hints { caps: Caps::MSG, provider: Some(provider), ..Hints::default() };
     let listening = of_connections(Hints { node: Some("127.0.0.1"), listen: true, ..for_tcp.clone() });
     let domain = Domain::open(&listening).unwrap();
     let [server, client] = [(); 2].map(|()| EventQueue::open(&domain, EqAttr::default()).unwrap());
@@ -382,15 +388,19 @@ fn clients_of_one_queue_end_while_others_sleep<T: Transport + 'static>(info: &In
 }
 
 /// Info of every libfabric.
-fn info(hints: Hints<'_>) -> Info<Ofi<Local>> {
-    let mut infos = Ofi::query(&hints).unwrap();
+fn info(hints: &Hints<'_>) -> Info<Ofi<Local>> {
+    let mut infos = Ofi::query(hints).unwrap();
     infos.next().unwrap_or_else(|| panic!("libfabric {} has no {hints:?}", library_version()))
+}
+
+fn loom_tcp(hints: &Hints<'_>) -> Info<Tcp> {
+    support::tcp::query(hints, TcpAttr::DEFAULT).unwrap()
 }
 
 fn connectionless(provider: &str, caps: Caps, kind: EndpointType) -> Info<Ofi<Local>> {
     let node = (provider != "shm").then_some("127.0.0.1");
     let endpoint_attr = EndpointAttributes::of(kind);
-    info(Hints { caps, provider: Some(provider), node, listen: node.is_some(), endpoint_attr, ..Hints::default() })
+    info(&Hints { caps, provider: Some(provider), node, listen: node.is_some(), endpoint_attr, ..Hints::default() })
 }
 
 type Case<T> = (&'static str, fn(&Info<T>));
@@ -433,8 +443,16 @@ pub(crate) fn trials() -> Vec<Trial> {
             add(format!("{provider}::{case}"), Box::new(run));
         }
     }
-    for provider in ["soft", "tcp;ofi_rxm", "sockets"] {
+    for (case, run) in cases() {
+        let run = move || run(&loom_tcp(&Hints { caps: CAPS, ..Hints::default() }));
+        add(format!("loom-tcp::{case}"), Box::new(run));
+    }
+    for provider in ["soft", "loom-tcp", "tcp;ofi_rxm", "sockets"] {
         let run = move || match provider {
+            "loom-tcp" => {
+                let attr = TcpAttr { endpoints: 64, connections: 128, ..TcpAttr::DEFAULT };
+                clients_of_one_queue_end_while_others_sleep(&support::tcp::query(&Hints::default(), attr).unwrap(), 50);
+            }
             "soft" => {
                 let attr = NetworkAttr { endpoints: 64, ..NetworkAttr::DEFAULT };
                 clients_of_one_queue_end_while_others_sleep(&Network::new(attr).unwrap().info(), 50);
@@ -455,7 +473,17 @@ pub(crate) fn trials() -> Vec<Trial> {
         run(&info);
     };
     add(format!("udp::{case}"), Box::new(over_udp));
-    let connected = requests_and_ends_of_connections_are_a_stream;
-    add("tcp::requests_and_ends_of_connections_are_a_stream".into(), Box::new(connected));
+    add(
+        "tcp::requests_and_ends_of_connections_are_a_stream".into(),
+        Box::new(|| {
+            requests_and_ends_of_connections_are_a_stream("tcp", info);
+        }),
+    );
+    add(
+        "loom-tcp::requests_and_ends_of_connections_are_a_stream".into(),
+        Box::new(|| {
+            requests_and_ends_of_connections_are_a_stream("loom-tcp", loom_tcp);
+        }),
+    );
     trials
 }
