@@ -8,12 +8,13 @@ step_command() { # Tests the command `loom`, and runs it on this machine, with a
     examples_and_command
     local program=$COMMAND provider
     "$program" info
-    for provider in soft shm tcp 'tcp;ofi_rxm'; do
+    for provider in soft loom-tcp shm tcp 'tcp;ofi_rxm'; do
         "$program" info --words --provider "$provider" | grep -q "$provider" || die "there is no $provider"
     done
     # The machine may have a fault, such as a small /dev/shm.
     "$program" doctor || [ $? -eq 1 ]
-    "$program" bench --provider soft,'tcp;ofi_rxm' --sizes 8,4K --iterations 200
+    "$program" bench --provider soft,loom-tcp,'tcp;ofi_rxm' --sizes 8,4K --iterations 200
+    "$program" transfer --provider loom-tcp --sizes 4K,1M --iterations 20
     # A soak of media flows with targets that die and are replaced.
     for provider in soft 'tcp;ofi_rxm'; do
         patiently "media over $provider" "$program" media send --provider "$provider" --video 640x360@60 --block 480 --targets 2 --seconds 15 --kill-after 3
@@ -126,7 +127,7 @@ step_pingpong() { # Runs the example and `loom pingpong`, in one process and bet
     [ "$built" -le 20 ] || die "pingpong is built from $built packages"
     "${program[@]}" "${few[@]}" --json | python3 -m json.tool >/dev/null
     "${program[@]}" "${few[@]}" --threads 1
-    for provider in shm 'tcp;ofi_rxm'; do
+    for provider in loom-tcp shm 'tcp;ofi_rxm'; do
         "${program[@]}" "${few[@]}" --provider "$provider"
         timeout 60 "${program[@]}" "${few[@]}" --provider "$provider" --listen 127.0.0.1:17601 &
         server=$!
@@ -154,7 +155,7 @@ step_examples() { # Runs the examples, over the software transport and libfabric
     "$EXAMPLES/arena"
     "$EXAMPLES/embedded_runtime" --seconds 1
     "$EXAMPLES/framed"
-    for provider in shm 'tcp;ofi_rxm'; do
+    for provider in loom-tcp shm 'tcp;ofi_rxm'; do
         timeout 60 "$EXAMPLES/hello" "$provider"
         timeout 60 "$EXAMPLES/framed" "$provider"
         timeout 60 "$EXAMPLES/arena" --provider "$provider"
@@ -162,24 +163,25 @@ step_examples() { # Runs the examples, over the software transport and libfabric
     done
     for executor in own tokio-busy tokio-sleep tokio-hybrid; do
         timeout 60 "$EXAMPLES/async_pingpong" --rounds 2000 --executor "$executor"
+        timeout 60 "$EXAMPLES/async_pingpong" --rounds 2000 --executor "$executor" --provider loom-tcp
         timeout 60 "$EXAMPLES/async_pingpong" --rounds 2000 --executor "$executor" --provider 'tcp;ofi_rxm'
     done
     fails_with "shm: the queue" timeout 60 "$EXAMPLES/async_pingpong" --rounds 10 --executor tokio-sleep --provider shm
-    for provider in soft shm 'tcp;ofi_rxm'; do
+    for provider in soft loom-tcp shm 'tcp;ofi_rxm'; do
         timeout 120 "$EXAMPLES/scatter_gather" --rounds 20 --provider "$provider"
         fails_with "has other bytes" timeout 120 "$EXAMPLES/scatter_gather" --rounds 1 --garble --provider "$provider"
     done
     fails_with 'provider `no-such-provider`' timeout 60 "$EXAMPLES/scatter_gather" --provider no-such-provider
-    for provider in soft shm 'tcp;ofi_rxm'; do
+    for provider in soft loom-tcp shm 'tcp;ofi_rxm'; do
         timeout 120 "$EXAMPLES/tune_collectives" --longest 4096 --provider "$provider" | grep 'Table {'
     done
     fails_with "two members or more" timeout 60 "$EXAMPLES/tune_collectives" --members 1
-    for provider in soft shm 'tcp;ofi_rxm'; do
+    for provider in soft loom-tcp shm 'tcp;ofi_rxm'; do
         timeout 120 "$EXAMPLES/kv_cache" --provider "$provider" | grep -qx "32 requests verified by 1 decoders" || die "kv_cache over $provider"
         timeout 120 "$EXAMPLES/kv_cache" --provider "$provider" --kill | grep -qx "32 requests verified by 2 decoders" ||
             die "kv_cache over $provider, with a killed decoder"
     done
-    for provider in soft shm 'tcp;ofi_rxm'; do
+    for provider in soft loom-tcp shm 'tcp;ofi_rxm'; do
         timeout 120 "$EXAMPLES/media_flow" --provider "$provider" | grep -qx "60 frames to 2 targets" || die "media_flow over $provider"
     done
     fails_with "no records" timeout 60 "$EXAMPLES/kv_cache" --decoder false

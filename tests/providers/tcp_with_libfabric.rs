@@ -3,7 +3,7 @@
 
 use libtest_mimic::{Failed, Trial};
 use loom_core::transport::{Connected, Transport};
-use loom_core::vocabulary::{EndpointAttributes, EndpointType};
+use loom_core::vocabulary::{EndpointAttributes, EndpointType, Version};
 use loom_core::{
     Access, Av, Caps, CompletionLevel, Cq, Deadline, Domain, Driving, Endpoint, EqAttr, EqEvent, Errno, EventQueue,
     Hints, ImmediateData, Info, Mr, MsgEndpoint, OpKey, Peer, SendOptions, Source, Tag, TagMatch, ThePeer,
@@ -121,7 +121,8 @@ fn tagged_messages<A: Transport, B: Transport>(from: &Side<A>, to: &Side<B>) -> 
     assert!(to.finish(from, received)?.0 == pattern(long, 1));
     from.finish(to, sent)?;
     // Provider `net` keeps unexpected messages of at most 128 bytes.
-    for (seed, len) in SIZES.into_iter().filter(|len| *len <= 128).enumerate() {
+    let most = if library_version() < Version::new(2, 0) { 128 } else { 100_000 };
+    for (seed, len) in SIZES.into_iter().filter(|len| *len <= most).enumerate() {
         // The second message is received first, by a masked receive.
         let sent = [0x700, 0x842].map(|tag| {
             from.post(to, pattern(len, seed + tag), |buf| from.endpoint.tagged_send(peer, Tag(tag as u64), buf))
@@ -316,20 +317,34 @@ fn over_connections<A: Connected, B: Connected>(
     client: &ConnectedSide<B>,
 ) -> Result<(), Failed> {
     let (there, here) = connect(server, client)?;
-    for (seed, len) in SIZES.into_iter().enumerate() {
+    for (seed, len) in SIZES.into_iter().chain([LONG]).enumerate() {
         let received = there.recv(ThePeer, room(len))?;
         let sent = client.post(server, pattern(len, seed), |buf| here.send(ThePeer, buf))?;
         assert!(server.finish(client, received)?.0 == pattern(len, seed), "{len} bytes");
         client.finish(server, sent)?;
         let received = here.recv(ThePeer, room(len))?;
-        let options = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::default() };
+        let options = SendOptions {
+            data: Some(ImmediateData(0x0123_4567_89ab_cdef)),
+            level: Some(CompletionLevel::Delivery),
+            ..SendOptions::default()
+        };
         let sent = server.post(client, pattern(len, seed + 1), |buf| there.send_with(ThePeer, options, buf))?;
         server.finish(client, sent)?;
-        assert!(client.finish(server, received)?.0 == pattern(len, seed + 1), "{len} bytes");
+        let (buf, transfer) = client.finish(server, received)?;
+        assert!(buf == pattern(len, seed + 1), "{len} bytes");
+        assert_eq!(transfer.data, options.data);
+    }
+    for (seed, len) in [0, 1, 64].into_iter().enumerate() {
+        let received = there.recv(ThePeer, room(len))?;
+        let retry = Driving::new(limit(), || server.cq.progress());
+        client.cq.retry(retry, || here.inject(ThePeer, &pattern(len, seed)))?;
+        assert!(server.finish(client, received)?.0 == pattern(len, seed), "{len} bytes");
     }
     let memory = Mr::open(&server.domain, room(100_000), Access::REMOTE_READ | Access::REMOTE_WRITE)?;
     let remote = memory.remote();
-    let written = client.post(server, pattern(90_000, 3), |buf| here.write(ThePeer, &remote, 8, buf))?;
+    let options = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::default() };
+    let parts = [remote.part(8, 40_000).expect("within"), remote.part(40_008, 50_000).expect("within")];
+    let written = client.post(server, pattern(90_000, 3), |buf| here.write_with(ThePeer, &parts, options, buf))?;
     client.finish(server, written)?;
     let read = client.post(server, room(90_000), |buf| here.read(ThePeer, &remote, 8, buf))?;
     assert!(client.finish(server, read)?.0 == pattern(90_000, 3));

@@ -17,7 +17,7 @@ use crate::play::payload::Role;
 use crate::play::row::Flow;
 use crate::play::session::Session;
 use crate::play::setup::{MAX_ROUNDS, Measure, Meeting, Op, Place, Setup, is_soft, usage};
-use crate::play::{cores, libfabric, open, soft};
+use crate::play::{cores, libfabric, open, soft, tcp};
 use crate::text::size_text;
 use crate::{signals, text};
 use report::{Row, Table};
@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_ROUNDS))]
     iterations: Option<u64>,
 
-    /// The provider: soft (the software transport), or one that `loom info` names: shm,
+    /// The provider: soft (the software transport), or one that `loom info` names: loom-tcp, shm,
     /// 'tcp;ofi_rxm'
     #[arg(long, value_name = "NAME", default_value = "soft")]
     provider: String,
@@ -171,6 +171,9 @@ impl Plan {
     }
 
     fn over_libfabric(&self, interrupted: &Arc<AtomicBool>, table: &mut Table) -> Result<(), Failure> {
+        if self.setup.provider.as_deref() == Some(tcp::NAME) {
+            return self.over(tcp::TITLE, &tcp::find(&self.setup)?, interrupted, table);
+        }
         let (name, info) = libfabric::find(&self.setup)?;
         self.over(&name, &info, interrupted, table)
     }
