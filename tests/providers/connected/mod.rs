@@ -90,6 +90,8 @@ mod local {
     pub(crate) type T = Ofi<Local>;
     pub(crate) type Case = fn(&Info<T>);
 
+    use super::info as offer;
+
     pub(crate) fn cases() -> Vec<(&'static str, Case)> {
         let moving =
             [traffic::cases(), atomics::cases(), unsignaled::cases(), peek::cases(), shared_rx::cases(), tags::cases()]
@@ -140,20 +142,33 @@ mod in_rust {
     mod connecting;
     mod ending;
     mod events;
+    pub(crate) mod killed;
     mod shared_rx;
     mod sides;
     mod strangers;
     mod traffic;
     mod unsignaled;
 
-    use super::{Info, Tcp};
+    use super::{Caps, EndpointAttributes, EndpointType, Failed, Found, Hints, Info, Tcp};
 
     pub(crate) type T = Tcp;
     pub(crate) type Case = fn(&Info<T>);
 
+    pub(crate) fn offer(_: &str) -> Result<Info<T>, Failed> {
+        let hints = Hints {
+            caps: Caps::MSG | Caps::RMA,
+            endpoint_attr: EndpointAttributes::of(EndpointType::MSG),
+            node: Some("127.0.0.1"),
+            listen: true,
+            ..Hints::default()
+        };
+        Ok(Tcp::find(&hints).ok_or("loopback")?)
+    }
+
     pub(crate) fn cases() -> Vec<(&'static str, Case)> {
-        let moving = [traffic::cases(), unsignaled::cases(), shared_rx::cases(), strangers::cases()].concat();
-        [connecting::cases(), awaited::cases(), awaited_events::cases(), moving, ending::cases(), events::cases()]
+        let moving = [traffic::cases(), unsignaled::cases(), shared_rx::cases()].concat();
+        let own = [killed::cases(), strangers::cases()].concat();
+        [connecting::cases(), awaited::cases(), awaited_events::cases(), moving, ending::cases(), events::cases(), own]
             .concat()
     }
 }
@@ -174,7 +189,8 @@ pub(crate) fn shuts_down<T: Found>(info: &Info<T>) -> bool {
 /// Plays the role in a process that a case has started.
 pub(crate) fn plays() -> bool {
     std::env::var(local::killed::ROLE).is_ok_and(|role| {
-        local::killed::play(&role);
+        let play = if role.starts_with("loom-tcp ") { in_rust::killed::play } else { local::killed::play };
+        play(&role);
         true
     })
 }
@@ -212,14 +228,7 @@ pub(crate) fn section() -> Section {
     }
     for (name, case) in in_rust::cases() {
         trials.push(Trial::test(format!("{SECTION}::loom-tcp::{name}"), move || {
-            let hints = Hints {
-                caps: Caps::MSG | Caps::RMA,
-                endpoint_attr: EndpointAttributes::of(EndpointType::MSG),
-                node: Some("127.0.0.1"),
-                listen: true,
-                ..Hints::default()
-            };
-            case(&Tcp::find(&hints).ok_or("loopback")?);
+            case(&in_rust::offer("loom-tcp")?);
             Ok(())
         }));
     }
