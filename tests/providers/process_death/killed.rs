@@ -11,12 +11,14 @@ use loom_core::error::{PostError, Rejected};
 use loom_core::info::Info;
 use loom_core::vocabulary::{Errno, ImmediateData};
 
-use crate::process_death::scene::{
+use super::Case;
+use super::scene::{
     BEGIN, LEFT, LIMIT, LONG, LONGEST_ANSWER, MISSED, Player, RECEIVED, Scene, T, TAKEN, TRAIN, full, post, room,
     with_scene, with_scene_in_a_scope,
 };
+use crate::connected::Found;
+use crate::process_death::report;
 use crate::process_death::watched::{Middle, Watch, Watched};
-use crate::process_death::{Case, report};
 
 pub(crate) fn cases() -> Vec<(&'static str, Case)> {
     vec![
@@ -195,7 +197,7 @@ fn close_first(scene: Scene<'_, '_>, keys: &mut Vec<OpKey>) {
     assert!(Instant::now() < deadline, "closing took too long");
     let scene = Scene { a: scene.cq.endpoint(scene.av).expect("another endpoint"), ..scene };
     scene.take(keys);
-    if scene.info.raw().is_tested() {
+    if T::is_tested(scene.info) {
         assert!(keys.is_empty(), "{keys:?} have not ended with their endpoint");
     } else {
         report::partly(KEPT);
@@ -292,7 +294,7 @@ fn a_target_of_writes_with_data_is_killed(info: &Info<T>) {
 }
 
 fn a_filler_is_killed(info: &Info<T>) {
-    if !info.raw().is_tested() {
+    if !T::is_tested(info) {
         // The remaining room of a returned buffer is unknown: the safe form is refused.
         return with_scene(info, [], |scene, []| {
             let posted = scene.a.multi_recv(Source::Any, room(8)).map_err(|rejected| rejected.error);
@@ -375,7 +377,7 @@ fn close_once(info: &Info<T>, forgets: bool, met: &mut bool) {
     let parts = ["receives", "sends", "is-written", "is-read"];
     // A scope would end the process if lent memory does not return. For such a provider the
     // forgotten endpoint keeps its queue.
-    let in_scope = info.raw().is_tested();
+    let in_scope = T::is_tested(info);
     if forgets && in_scope {
         with_scene_in_a_scope(info, parts, |scene, mut killed| {
             let (watches, mut keys) = kill_all(&scene, &mut killed, met);

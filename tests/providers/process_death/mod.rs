@@ -3,13 +3,8 @@
 //! that uses sockets. The run is compared with its table in `tests/behaviours`.
 
 mod faults;
-mod initiators;
-mod killed;
 use support::posting;
 use support::report::{self, Section};
-mod roles;
-mod scene;
-mod strangers;
 mod watched;
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -23,7 +18,50 @@ use support::library_version;
 
 const SECTION: &str = "process_death";
 
-type Case = fn(&Info<scene::T>);
+#[path = "."]
+mod over_libfabric {
+    mod initiators;
+    mod killed;
+    pub(crate) mod roles;
+    pub(crate) mod scene;
+    mod strangers;
+
+    use loom_fabric::ofi::{Local, Ofi};
+
+    use super::{Info, info as offer};
+
+    pub(crate) type T = Ofi<Local>;
+    pub(crate) type Case = fn(&Info<T>);
+
+    pub(crate) fn cases() -> Vec<(&'static str, Case)> {
+        [killed::cases(), initiators::cases(), strangers::cases()].concat()
+    }
+}
+
+/// The cases over TCP in Rust.
+#[path = "."]
+mod in_rust {
+    mod initiators;
+    mod killed;
+    pub(crate) mod roles;
+    mod scene;
+    mod strangers;
+
+    use loom_tcp::{Tcp, TcpAttr};
+
+    use super::{Failed, Info, hints};
+
+    pub(crate) type T = Tcp;
+    pub(crate) type Case = fn(&Info<T>);
+
+    pub(crate) fn offer(provider: &str) -> Result<Info<T>, Failed> {
+        Ok(support::tcp::query(&hints(provider), TcpAttr::DEFAULT)?)
+    }
+
+    pub(crate) fn cases() -> Vec<(&'static str, Case)> {
+        [killed::cases(), initiators::cases(), strangers::cases()].concat()
+    }
+}
 
 /// Providers of Debian's libfabric, and of libfabric 2.
 const PROVIDERS: [&str; 5] = ["tcp;ofi_rxm", "tcp", "net", "sockets", "udp;ofi_rxd"];
@@ -34,16 +72,19 @@ const EVERYWHERE: [&str; 3] = ["tcp;ofi_rxm", "sockets", "udp;ofi_rxd"];
 /// Cases that require connections that strangers can open.
 const CONNECTIONS: [&str; 2] = ["silence_does_not_stop_the_others", "a_stranger_may_outlive_the_endpoint"];
 
-fn info(provider: &str) -> Result<Info<scene::T>, Failed> {
-    let hints = Hints {
+fn hints(provider: &str) -> Hints<'_> {
+    Hints {
         caps: Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::MULTI_RECV,
         provider: Some(provider),
         node: Some("127.0.0.1"),
         listen: true,
         ..Hints::default()
-    };
+    }
+}
+
+fn info(provider: &str) -> Result<Info<over_libfabric::T>, Failed> {
     let missing = || format!("libfabric {} has no provider {provider}", library_version());
-    let mut infos = Ofi::query(&hints).map_err(|error| format!("{}: {error:#}", missing()))?;
+    let mut infos = Ofi::query(&hints(provider)).map_err(|error| format!("{}: {error:#}", missing()))?;
     infos.next().ok_or_else(|| missing().into())
 }
 
@@ -64,8 +105,9 @@ fn bounded(name: &str, case: impl FnOnce()) {
 
 /// Plays the role in a process that a case has started.
 pub(crate) fn plays() -> bool {
-    std::env::var(scene::ROLE).is_ok_and(|role| {
-        roles::play(&role);
+    std::env::var(over_libfabric::scene::ROLE).is_ok_and(|role| {
+        let play = if role.starts_with("loom-tcp ") { in_rust::roles::play } else { over_libfabric::roles::play };
+        play(&role);
         true
     })
 }
@@ -80,9 +122,7 @@ pub(crate) fn section() -> Section {
             continue;
         }
         providers.push(provider);
-        for (number, (name, case)) in
-            [killed::cases(), initiators::cases(), strangers::cases()].concat().into_iter().enumerate()
-        {
+        for (number, (name, case)) in over_libfabric::cases().into_iter().enumerate() {
             // Datagrams have no listener.
             if provider == "udp;ofi_rxd" && CONNECTIONS.contains(&name) {
                 continue;
@@ -100,6 +140,14 @@ pub(crate) fn section() -> Section {
             });
             trials.push(trial.with_ignored_flag(known.is_some()));
         }
+    }
+    for (name, case) in in_rust::cases() {
+        let full_name = format!("{SECTION}::loom-tcp::{name}");
+        trials.push(Trial::test(full_name.clone(), move || {
+            let info = in_rust::offer("loom-tcp")?;
+            bounded(&full_name, || case(&info));
+            Ok(())
+        }));
     }
     Section { name: SECTION, providers, trials }
 }

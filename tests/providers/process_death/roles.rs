@@ -12,8 +12,8 @@ use loom_core::endpoint::Source;
 use loom_core::mr::Mr;
 use loom_core::vocabulary::{Access, EndpointAddr, Tag};
 
-use crate::process_death::initiators;
-use crate::process_death::scene::{
+use super::initiators;
+use super::scene::{
     BEGIN, ECHO, LEFT, LIMIT, LONG, LONGEST_ANSWER, MISSED, RECEIVED, T, TAKEN, TRAIN, finish, full, piece_len, post,
     room,
 };
@@ -27,7 +27,7 @@ pub(crate) fn play(role: &str) {
         std::process::exit(0);
     });
     let [provider, part, hello, a, b] = role.split(' ').collect::<Vec<_>>().try_into().expect("five words");
-    let info = crate::process_death::info(provider).expect("the provider");
+    let info = super::offer(provider).expect("the provider");
     let domain = Domain::open(&info).expect("domain");
     let av = Av::open(&domain, 8).expect("address vector");
     let [a, b] = [a, b].map(|address| {

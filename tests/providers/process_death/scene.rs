@@ -15,7 +15,6 @@ use loom_core::info::Info;
 use loom_core::mr::RemoteRegion;
 use loom_core::scope;
 use loom_core::vocabulary::{EndpointAddr, EndpointOption, Tag};
-use loom_fabric::ofi::{Local, Ofi};
 use support::library_version;
 
 pub(crate) use crate::process_death::posting::{LIMIT, post};
@@ -59,7 +58,8 @@ pub(crate) const DONE: Tag = Tag(5);
 /// Minimum tag of peers' first messages, which carry their region and address.
 const HELLO: Tag = Tag(16);
 
-pub(crate) type T = Ofi<Local>;
+pub(crate) use super::T;
+pub(crate) use crate::connected::Found;
 pub(crate) type Endpoint<'d> = endpoint::Endpoint<'d, T, Watched>;
 
 pub(crate) fn room(len: usize) -> Watched {
@@ -131,7 +131,7 @@ pub(crate) fn with_scene<const N: usize>(
 ) {
     let watches = play(&Domain::open(info).expect("domain"), info, parts, test);
     // Over an untested provider, an operation that has not ended keeps its buffer.
-    assert!(watches.iter().all(Watch::is_dropped) || !info.raw().is_tested(), "buffers have leaked");
+    assert!(watches.iter().all(Watch::is_dropped) || !T::is_tested(info), "buffers have leaked");
 }
 
 /// Runs `test` in a scope, which closes the objects that it forgets. Checks that as many buffers
@@ -154,7 +154,7 @@ fn play<R, const N: usize>(
     let av = Av::open(domain, 32).expect("address vector");
     let cq = Cq::open(domain, CqAttr { endpoints: 32, ..CqAttr::new(256) }).expect("queue");
     let mut bind = Binding::to(&av);
-    if info.raw().is_tested() {
+    if T::is_tested(info) {
         bind = bind.option(EndpointOption::MIN_MULTI_RECV, piece_len(info.provider()));
     }
     let a = cq.endpoint(bind).expect("endpoint a");

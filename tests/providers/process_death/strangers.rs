@@ -7,8 +7,8 @@ use std::os::fd::OwnedFd;
 use loom_core::endpoint::Source;
 use loom_core::info::Info;
 
-use crate::process_death::Case;
-use crate::process_death::scene::{Endpoint, NEW, Scene, T, finish, full, post, room, with_scene};
+use super::Case;
+use super::scene::{Endpoint, NEW, Scene, T, finish, full, post, room, with_scene};
 
 pub(crate) fn cases() -> Vec<(&'static str, Case)> {
     vec![
