@@ -196,6 +196,10 @@ SETS
     echo "loom-fabric-core depends on: $tree"
     [ "$tree" = "allocator-api2 bitflags byteorder hash32 heapless loom-fabric-core spin stable_deref_trait " ] ||
         die "the core's dependencies have changed"
+    tree=$(cargo tree --locked -e normal,no-proc-macro -p loom-fabric-tcp --prefix none --no-dedupe | awk '{ print $1 }' | sort -u | tr '\n' ' ')
+    echo "loom-fabric-tcp depends on: $tree"
+    [ "$tree" = "allocator-api2 bitflags byteorder hash32 heapless linux-raw-sys loom-fabric-core loom-fabric-tcp rustix spin stable_deref_trait " ] ||
+        die "the dependencies of loom-fabric-tcp have changed"
     tree=$(cargo tree --locked -e normal,no-proc-macro -p loom-fabric-core --features log,serde --prefix none --no-dedupe |
         awk '{ print $1 }' | sort -u | tr '\n' ' ')
     echo "with log and serde on: $tree"

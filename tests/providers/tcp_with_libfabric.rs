@@ -5,8 +5,8 @@ use libtest_mimic::{Failed, Trial};
 use loom_core::transport::{Connected, Transport};
 use loom_core::vocabulary::{EndpointAttributes, EndpointType, Version};
 use loom_core::{
-    Access, Av, Caps, CompletionLevel, Cq, Deadline, Domain, Driving, Endpoint, EqAttr, EqEvent, Errno, EventQueue,
-    Hints, ImmediateData, Info, Mr, MsgEndpoint, OpKey, Peer, SendOptions, Source, Tag, TagMatch, ThePeer,
+    Access, Av, Caps, CompletionLevel, Cq, CqAttr, Deadline, Domain, Driving, Endpoint, EqAttr, EqEvent, Errno,
+    EventQueue, Hints, ImmediateData, Info, Mr, MsgEndpoint, OpKey, Peer, SendOptions, Source, Tag, TagMatch, ThePeer,
 };
 use loom_fabric::ofi::{Local, Ofi};
 use loom_tcp::{Tcp, TcpAttr};
@@ -16,6 +16,7 @@ use support::library_version;
 
 const SIZES: [usize; 8] = [0, 1, 64, 128, 4_000, 32_768, 100_000, 1 << 20];
 const LONG: usize = 64 << 20;
+const MANY: u16 = 64;
 
 struct Side<T: Transport + 'static> {
     domain: Domain<'static, T>,
@@ -212,6 +213,40 @@ fn truncated<A: Transport, B: Transport>(from: &Side<A>, to: &Side<B>) -> Result
     assert!(buf[..] == pattern(5_000, 1)[..10]);
     let _ = from.cq.finish(sent, Driving::new(limit(), || to.cq.progress()))?;
     Ok(())
+}
+
+/// As many clients as `MANY` send to one server at once.
+fn many_clients<A: Transport, B: Transport + 'static>(server: &Side<A>, clients: &Info<B>) -> Result<(), Failed> {
+    let domain = Domain::open(clients)?;
+    let (av, cq) = (Av::open(&domain, 4)?, Cq::open(&domain, CqAttr { endpoints: MANY, ..CqAttr::new(256) })?);
+    let to = av.insert(&server.endpoint.address()?)?;
+    let clients: Vec<Endpoint<'_, B, Bytes>> = (0..MANY).map(|_| cq.endpoint(&av)).collect::<Result<_, _>>()?;
+    let tag = |number: usize| Tag(number as u64);
+    let received: Vec<_> = (0..clients.len())
+        .map(|number| server.endpoint.tagged_recv(Source::Any, tag(number), room(5_000)))
+        .collect::<Result<_, _>>()?;
+    let sent: Vec<_> = clients
+        .iter()
+        .enumerate()
+        .map(|(number, client)| {
+            let drive = Driving::new(limit(), || server.cq.progress());
+            cq.post(pattern(5_000, number), drive, |buf| client.tagged_send(to, tag(number), buf))
+        })
+        .collect::<Result<_, _>>()?;
+    for (number, key) in received.into_iter().enumerate() {
+        let done = server.cq.finish(key, Driving::new(limit(), || cq.progress()))?;
+        assert!(done.into_result().map_err(|failed| format!("{failed:?}"))?.0 == pattern(5_000, number), "{number}");
+    }
+    for key in sent {
+        cq.finish(key, Driving::new(limit(), || server.cq.progress()))?
+            .into_result()
+            .map_err(|failed| format!("{failed:?}"))?;
+    }
+    Ok(())
+}
+
+fn for_many() -> Result<Info<Tcp>, Failed> {
+    Ok(loom_tcp::query(&Hints::default(), TcpAttr { endpoints: MANY, connections: MANY, ..TcpAttr::DEFAULT })?)
 }
 
 fn both_at_once<A: Transport, B: Transport>(a: &Side<A>, b: &Side<B>) -> Result<(), Failed> {
@@ -493,6 +528,14 @@ pub(crate) fn trials() -> Vec<Trial> {
     }
     let mut trials: Vec<_> =
         both_ways!(messages, bursts, tagged_messages, remote_memory, wrong_keys, truncated, both_at_once).into();
+    trials.extend([
+        Trial::test("tcp_with_libfabric::many_clients_to_libfabric", || {
+            many_clients(&Side::open(&ofi()?)?, &for_many()?)
+        }),
+        Trial::test("tcp_with_libfabric::many_clients_from_libfabric", || {
+            many_clients(&Side::open(&for_many()?)?, &ofi()?)
+        }),
+    ]);
     if library_version().major >= 2 {
         trials.extend([
             rendezvous_trial("rendezvous_to_libfabric", || rendezvous(&announcing()?, &Side::open(&ofi()?)?)),

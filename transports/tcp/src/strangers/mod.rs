@@ -333,6 +333,17 @@ fn one_connection_is_enough_for_one_peer() {
 }
 
 #[test]
+fn peers_are_reached_by_names_and_over_ipv6() {
+    for host in ["localhost", "127.0.0.1", "::1"] {
+        let (node, other) = (Node::at(host, SMALL), Node::at(host, SMALL));
+        node.talks_to(&other);
+        let port = format!("{}", other.address().port());
+        let to = node.av.insert_service(host, Some(&port)).expect("resolved");
+        assert_eq!(node.av.find(&other.endpoint.address().expect("address")), Some(to), "{host}");
+    }
+}
+
+#[test]
 fn many_peers_talk_at_once() {
     const PEERS: usize = 64;
     let attr = TcpAttr { connections: 80, peers: 64, rx_depth: 256, unexpected: 1024, ..SMALL };
