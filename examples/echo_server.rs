@@ -6,7 +6,7 @@
 //! nc 127.0.0.1 47611                                              number of messages
 //! ```
 //!
-//! `echo_server` is `cargo run --release --features libfabric --example echo_server --`. Each peer
+//! `echo_server` is `cargo run --release --example echo_server --`. Each peer
 //! has a task. Ctrl-C drains the server: it rejects new peers, and closes silent connections.
 
 mod common;
@@ -22,8 +22,9 @@ use loom_fabric::loom_core::driver::EqDriver;
 use loom_fabric::loom_core::eq::EndpointId;
 use loom_fabric::{
     Caps, Cq, CqAttr, CqDriver, Domain, EndpointAddr, EndpointAttributes, EndpointType, EqAttr, EqEvent, Error,
-    EventQueue, Hints, Info, Local, MsgEndpoint, Ofi, ThePeer, Unclaimed, WaitObj,
+    EventQueue, Hints, Info, MsgEndpoint, ThePeer, Unclaimed, WaitObj,
 };
+use loom_tcp::{Tcp, TcpAttr};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio::select;
@@ -33,7 +34,6 @@ use tokio::time::{sleep, timeout};
 
 use common::Failure;
 
-type Tcp = Ofi<Local>;
 type Connection = MsgEndpoint<'static, Tcp, Vec<u8>>;
 
 const PEERS: u16 = 600;
@@ -131,8 +131,8 @@ impl Queues {
 
 fn find(hints: &Hints<'_>) -> Result<Info<Tcp>, Failure> {
     let endpoint_attr = EndpointAttributes::of(EndpointType::MSG);
-    let hints = Hints { caps: Caps::MSG, provider: Some("tcp"), endpoint_attr, ..*hints };
-    Ok(Tcp::query(&hints)?.next().ok_or("libfabric has no `tcp` at this address")?)
+    let attr = TcpAttr { endpoints: PEERS, connections: PEERS, ..TcpAttr::DEFAULT };
+    Ok(loom_tcp::query(&Hints { caps: Caps::MSG, endpoint_attr, ..*hints }, attr)?)
 }
 
 async fn serve(at: SocketAddr, admin: SocketAddr) -> Result<String, Failure> {

@@ -15,7 +15,7 @@ pub enum AnyInfo {
     /// TCP in Rust.
     #[cfg(feature = "tcp")]
     Tcp(Info<loom_tcp::Tcp>),
-    /// A software network of its own, with the default sizes.
+    /// A new software network of default sizes.
     Soft(Info<Soft<'static>>),
 }
 
@@ -51,8 +51,8 @@ impl AnyInfo {
     /// ```
     ///
     /// # Errors
-    /// Without an offer, that of the transport that [`Hints::provider`] names, by default that of
-    /// the software transport.
+    /// Without an offer, that of the transport that [`Hints::provider`] names, or the software
+    /// transport's.
     #[doc(alias = "fi_getinfo")]
     pub fn query(hints: &Hints<'_>) -> Result<Vec<Self>, Error> {
         let mut offers = Vec::new();

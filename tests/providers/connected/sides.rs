@@ -37,7 +37,6 @@ pub(crate) struct Sides<'q, 'd> {
     pub(crate) client: &'q EventQueue<'d, T>,
     pub(crate) listener: PassiveEndpoint<'d, T>,
     pub(crate) address: EndpointAddr,
-    /// Info of clients' endpoints.
     pub(crate) info: Info<T>,
 }
 

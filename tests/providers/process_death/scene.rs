@@ -30,7 +30,6 @@ pub(crate) const LONG: usize = 4 << 20;
 /// passes unobserved.
 pub(crate) const TRAIN: usize = 12;
 
-/// Length of a message without a receive.
 pub(crate) const LEFT: usize = 256 << 10;
 
 /// Number of short messages that a process receives before it kills itself.
@@ -66,7 +65,6 @@ pub(crate) fn room(len: usize) -> Watched {
     vec![0; len].into()
 }
 
-/// Returns a buffer to send, without zeros.
 pub(crate) fn full(len: usize) -> Watched {
     vec![1; len].into()
 }
@@ -160,7 +158,6 @@ fn play<R, const N: usize>(
     let a = cq.endpoint(bind).expect("endpoint a");
     let b = cq.endpoint(&av).expect("endpoint b");
     let addresses = [&a, &b].map(|endpoint| endpoint.address().expect("its address").to_string()).join(" ");
-    // They start at once, because each start takes some time.
     let mut number = HELLO.0;
     let mut start = |part: &str| {
         number += 1;

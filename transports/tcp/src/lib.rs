@@ -36,8 +36,7 @@
 //!
 //! [`TcpAttr::allowed`] names the networks of peers. Connections of others are closed before a byte
 //! is read. The protocol has neither encryption nor authentication: a program that can send from a
-//! peer's IP address can take its place, and one that can read the network reads the keys. It is
-//! for trusted networks.
+//! peer's IP address can take its place, and one that can read the network reads the keys.
 //!
 //! With the feature [`tls`](#tls), both sides have certificates, and the bytes of all connections
 //! are encrypted and authenticated, except the end of a connection. A stranger costs a handshake of
@@ -59,8 +58,7 @@
 //!   fail, and the next one opens another connection.
 //! - A host that vanishes is noticed after 20 s, or, with bytes in flight, when the kernel gives up
 //!   (`net.ipv4.tcp_retries2`, about 15 minutes).
-//! - A connection has 32 reads in flight. Others wait. An endpoint that sends to itself has two
-//!   connections.
+//! - A connection has 32 reads in flight. Others wait.
 //! - libfabric's `net` of 1.17 closes a connection after a truncated message, and reports tags
 //!   without their highest bit.
 //!

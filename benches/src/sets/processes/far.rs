@@ -213,7 +213,7 @@ pub(crate) fn between_processes<const WORDS: usize>(kind: Kind, play: Play) -> R
     })
 }
 
-/// An end that fails ends this process, and with it the other one, which may poll without end.
+/// Ends both processes if an end fails.
 fn opened<E>(end: Result<E, impl Into<Failure>>) -> E {
     end.map_err(Into::into).unwrap_or_else(|error| {
         eprintln!("the end of this process: {error:#}");

@@ -389,8 +389,7 @@ impl Engine {
         (connection.start, connection.end) = (0, 0);
     }
 
-    /// Counts periods of the timer. The time of a connection is that of at least four polls, also
-    /// if the program polls seldom.
+    /// Counts periods of the timer, at most a quarter of a connection's time.
     pub(super) fn tick(&mut self, periods: u64) {
         self.watch_listeners();
         let most = self.attr.connect_timeout.div_ceil(4 * TICK_MS);

@@ -129,8 +129,8 @@ pub(super) unsafe fn send(fd: BorrowedFd<'_>, ranges: &[IoVec]) -> Result<usize,
     unsafe { call(numbers::SENDMSG, [fd, (&raw const message).expose_provenance(), FLAGS, 0, 0]) }
 }
 
-/// Lets `connect` choose the port of a socket that is bound to an address, so that connections to
-/// different peers may have the same one. Since Linux 4.2.
+/// Lets `connect` choose the port, so that connections to different peers may share it. Since Linux
+/// 4.2.
 pub(crate) fn set_bind_address_no_port(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     const IPPROTO_IP: usize = 0;
     const IP_BIND_ADDRESS_NO_PORT: usize = 24;

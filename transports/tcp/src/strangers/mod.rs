@@ -147,7 +147,6 @@ fn strangers_do_not_fill_the_memory_for_messages() {
     (0..100).for_each(|_| node.poll());
     let received = node.endpoint.tagged_recv(Source::Any, Tag(1000), vec![0; 1000]).expect("posted");
     assert_eq!(node.cq.finish(received, until).expect("done").into_buf(), vec![9; 1000]);
-    // Receives that accept them take them, in their order.
     for tag in 0..3 {
         let received = node.endpoint.tagged_recv(Source::Any, Tag(tag), vec![0; 10]).expect("posted");
         assert_eq!(node.result(received), Ok(()));
@@ -158,7 +157,7 @@ fn strangers_do_not_fill_the_memory_for_messages() {
 #[test]
 fn silent_connections_make_room_for_peers() {
     let (node, other) = (Node::open(), Node::open());
-    // Twice as many as there is room for: some say nothing, some greet and say nothing more.
+    // Twice as many as places. Some greet.
     let silent: Vec<_> = (0..16).map(|_| Stranger::connect(&node)).collect();
     (0..100).for_each(|_| node.poll());
     let greeted: Vec<_> = (1..17)
@@ -171,7 +170,7 @@ fn silent_connections_make_room_for_peers() {
         .collect();
     other.talks_to(&node);
     drop((silent, greeted));
-    // Others have sent the header of a message that nobody receives, and are gone.
+    // Others close after the header of a message.
     for port in 17..33 {
         let mut stranger = Stranger::connect(&node);
         stranger.send(&request(port));
@@ -187,7 +186,7 @@ fn silent_connections_make_room_for_peers() {
 fn peers_that_do_not_answer_fail_with_a_reason() {
     let node = Node::open();
     let insert = |address: SocketAddr| node.av.insert(&address.into()).expect("inserted");
-    // A listener that accepts nothing: its kernel does.
+    // The kernel accepts for a listener.
     let listener = TcpListener::bind("127.0.0.1:0").expect("listener");
     let begin = Instant::now();
     let silent = insert(listener.local_addr().expect("address"));
@@ -198,7 +197,6 @@ fn peers_that_do_not_answer_fail_with_a_reason() {
     let text = format!("{}", node.cq.error_text(&failed));
     assert!(text.contains("TcpAttr::connect_timeout"), "{text}");
     assert!(begin.elapsed() >= Duration::from_millis(180), "{:?}", begin.elapsed());
-    // A port without a listener.
     let closed = insert(listener.local_addr().expect("address"));
     drop(listener);
     let sent = node.endpoint.send(closed, vec![1; 8]).expect("posted");
@@ -226,7 +224,6 @@ fn peer_that_does_not_read_holds_up_only_itself() {
     (0..1000).for_each(|_| node.poll());
     assert!(sent.iter().any(|key| !node.is_done(*key)), "16 MiB exceed the kernel's buffers");
     node.talks_to(&other);
-    // It ends: what was not sent fails.
     stream.shutdown(Shutdown::Both).expect("shut down");
     drop(stream);
     let results: Vec<_> = sent.into_iter().map(|key| node.result(key)).collect();
@@ -234,7 +231,7 @@ fn peer_that_does_not_read_holds_up_only_itself() {
     node.talks_to(&other);
 }
 
-/// Both read much more than the kernel has room for, more often than a connection queues responses.
+/// More than the kernel has room for, and more often than a connection queues responses.
 #[test]
 fn reads_in_both_directions_go_on() {
     const LEN: usize = 1 << 20;
@@ -284,7 +281,6 @@ fn messages_before_the_end_of_a_connection_are_received() {
     }
 }
 
-/// A peer acknowledges a message, answers, and is gone.
 #[test]
 fn acknowledgements_before_the_end_of_a_connection_count() {
     let node = Node::open();
@@ -374,7 +370,6 @@ fn many_peers_talk_at_once() {
     }
 }
 
-/// A connection ends after each byte of a request, a message and a write.
 #[test]
 fn connections_may_end_after_each_byte() {
     let (node, other) = (Node::open(), Node::open());
@@ -437,7 +432,6 @@ fn peers_come_and_go() {
     assert_eq!(server.cq.in_flight(), 0);
 }
 
-/// Connections of endpoints stay, whatever strangers do.
 #[test]
 fn strangers_do_not_end_connections() {
     let endpoint_attr = EndpointAttributes::of(EndpointType::MSG);
