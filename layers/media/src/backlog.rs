@@ -85,15 +85,20 @@ impl Backlog {
     }
 
     pub(crate) fn pass(&mut self) {
-        if let Some(part) = self.parts.pop_front() {
-            let (from, to) = part.range();
-            self.passed = Some(self.passed.map_or((from, to), |(first, end)| (first.min(from), end.max(to))));
+        if let Some(part) = self.first() {
+            self.give_up(part);
         }
     }
 
+    fn give_up(&mut self, part: Part) {
+        let (from, to) = part.range();
+        self.passed = Some(self.passed.map_or((from, to), |(first, end)| (first.min(from), end.max(to))));
+        self.remove(part);
+    }
+
     pub(crate) fn pass_below(&mut self, number: u64) {
-        while self.first().is_some_and(|part| part.range().0 < number) {
-            self.pass();
+        while let Some(part) = self.first().and_then(|part| part.below(number)) {
+            self.give_up(part);
         }
     }
 
@@ -129,7 +134,7 @@ mod tests {
         backlog.pass_below(50);
         assert_eq!(
             (backlog.first(), backlog.take_passed()),
-            (Some(Part::Samples { start: 100, count: 1 }), Some((0, 96)))
+            (Some(Part::Samples { start: 50, count: 46 }), Some((0, 50)))
         );
     }
 
