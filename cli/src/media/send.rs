@@ -116,7 +116,7 @@ pub(super) struct Sent {
     pub(super) frames: u64,
     /// Not produced, because this side was late by more than its ring.
     pub(super) skipped: u64,
-    /// Frames and blocks without room in time at targets not killed.
+    /// Without room in time at targets not killed.
     pub(super) passed: u64,
     /// Failed targets that were not killed.
     pub(super) failed: Vec<(usize, Failure)>,

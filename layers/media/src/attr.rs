@@ -31,8 +31,7 @@ pub struct MediaAttr {
 }
 
 impl Default for MediaAttr {
-    /// 16 flows and peers, 256 transfers, 256 operations of at most 8 MiB, messages of 192 bytes,
-    /// records of 1 KiB, no silence and no retry.
+    /// 16 flows and peers, 256 transfers and operations, no silence and no retry.
     fn default() -> Self {
         MediaAttr {
             flows: 16,

@@ -3,8 +3,6 @@
 //! Numbers (of grains, or of samples) below `kept` are released, and those below the granted limit
 //! may be written. The ring has a slot for each number between them. `kept` does not pass a number
 //! with a transfer that has not ended. Numbers below `floor` that have not arrived are *lapped*.
-//!
-//! Messages of former attachments have other tokens.
 
 use allocator_api2::alloc::Allocator;
 use heapless::Vec;

@@ -141,7 +141,22 @@ where
             return Err(full);
         }
         let memory = register(&mut self.engine, memory, &layout, Access::empty())?;
-        self.flows.insert(Outflow { memory, layout, next: first, next_slice: 0 }).ok_or(full)
+        let flow = Outflow {
+            memory,
+            layout,
+            next: first,
+            next_slice: 0,
+            #[cfg(feature = "mxl")]
+            source: None,
+        };
+        self.flows.insert(flow).ok_or(full)
+    }
+
+    #[cfg(feature = "mxl")]
+    pub(crate) fn set_source(&mut self, flow: FlowKey, files: std::sync::Arc<crate::mxl::Files>) {
+        if let Some(flow) = self.flows.get_mut(flow) {
+            flow.source = Some(files);
+        }
     }
 }
 
@@ -171,7 +186,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     /// [`Error::Full`] beyond [`MediaAttr::peers`] or [`MediaAttr::record`], and those of
     /// [`Engine::insert_peer`].
     pub fn add_target(&mut self, flow: FlowKey, record: &[u8]) -> Result<TargetKey, Error> {
-        let Outflow { layout, next, .. } = *self.flows.get(flow).ok_or(UNKNOWN)?;
+        let &Outflow { layout, next, .. } = self.flows.get(flow).ok_or(UNKNOWN)?;
         let record = TargetRecord::decode(record)?;
         if !record.layout.fits(&layout) {
             return Err(Error::Invalid("the target has another layout than the flow"));
@@ -233,7 +248,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     /// # Errors
     /// [`Error::Invalid`] for an unknown flow or one of samples, or a grain that has been sent.
     pub fn grain(&mut self, flow: FlowKey, index: u64) -> Result<Option<Window<'_>>, Error> {
-        let Outflow { memory, layout, next, .. } = *self.flows.get(flow).ok_or(UNKNOWN)?;
+        let &Outflow { memory, layout, next, .. } = self.flows.get(flow).ok_or(UNKNOWN)?;
         let FlowLayout::Grains(layout, slots) = layout else {
             return Err(Error::Invalid("the flow has samples"));
         };
@@ -256,7 +271,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     /// [`Error::Invalid`] for an unknown flow, one of grains, more samples than the ring has, or some that
     /// have been sent.
     pub fn samples(&mut self, flow: FlowKey, start: u64, count: u32) -> Result<Option<Samples<'_>>, Error> {
-        let Outflow { memory, layout, next, .. } = *self.flows.get(flow).ok_or(UNKNOWN)?;
+        let &Outflow { memory, layout, next, .. } = self.flows.get(flow).ok_or(UNKNOWN)?;
         let FlowLayout::Samples(layout) = layout else {
             return Err(Error::Invalid("the flow has grains"));
         };
@@ -335,6 +350,8 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         if invalid || end == layout.slices {
             (flow.next, flow.next_slice) = (index + 1, 0);
         }
+        let ring = flow.layout.ring();
+        self.free(key, index + 1, ring);
         Ok(self.send(key, Part::Slices { index, start, end, invalid }))
     }
 
@@ -351,6 +368,8 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         let end = start.checked_add(count.into()).filter(|_| count > 0 && count <= layout.len && start >= flow.next);
         flow.next =
             end.ok_or(Error::Invalid("the block is empty, longer than the ring, or before the end of an earlier one"))?;
+        let end = flow.next;
+        self.free(key, end, layout.len.into());
         Ok(self.send(key, Part::Samples { start, count }))
     }
 
@@ -396,7 +415,13 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
             }
         }
         let mut event = None;
-        match self.engine.poll(now)? {
+        let Initiator { engine, flows, sendings, .. } = self;
+        let check = |plan: &Span| {
+            let sending = sendings.get(plan.sending as usize).and_then(Option::as_ref);
+            let flow = sending.and_then(|sending| Some((flows.get(sending.flow)?, sending.start)));
+            flow.map_or(Ok(()), |(flow, start)| flow.check(start))
+        };
+        match engine.poll_checked(now, check)? {
             Some(Event::Ended(outcome)) => event = self.ended(&outcome),
             Some(Event::Notified(key)) => self.notified(key),
             Some(Event::Peer { peer, result: Err(error) }) => {

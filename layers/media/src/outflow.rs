@@ -1,5 +1,8 @@
 //! [`Outflow`]: flow of an initiator, and the submission of its parts to a target.
 
+#[cfg(feature = "mxl")]
+use std::sync::Arc;
+
 use allocator_api2::alloc::Allocator;
 use loom_core::{Buffer, Error, Transport};
 use loom_transfer::{Engine, MemoryKey, Request, TransferKey};
@@ -17,11 +20,33 @@ pub(crate) struct Outflow {
     pub(crate) next: u64,
     /// Minimum slice in this grain.
     pub(crate) next_slice: u16,
+    /// Its writer does not wait.
+    #[cfg(feature = "mxl")]
+    pub(crate) source: Option<Arc<crate::mxl::Files>>,
 }
 
 impl Outflow {
     /// Bounds the operations of a transfer of samples, however short the periods are.
     const MAX_PERIODS: u64 = 64;
+
+    /// Oldest number that the ring has.
+    pub(crate) fn oldest(&self) -> u64 {
+        #[cfg(feature = "mxl")]
+        if let Some(files) = &self.source {
+            return files.oldest(files.head());
+        }
+        0
+    }
+
+    /// Fails if the writer may have changed this number.
+    pub(crate) fn check(&self, number: u64) -> Result<(), Error> {
+        #[cfg(feature = "mxl")]
+        if let Some(files) = &self.source {
+            return files.check(number);
+        }
+        let _ = number;
+        Ok(())
+    }
 
     pub(crate) fn end_of_part(&self, target: &FlowLayout, start: u64) -> u64 {
         match (self.layout, target) {
@@ -71,7 +96,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Sender<'_, '_, T, M, A
         if !link.is_attached() {
             return;
         }
-        link.backlog.pass_below(link.first);
+        link.backlog.pass_below(link.first.max(flow.oldest()));
         while let Some(part) = link.next_part(flow) {
             let free = self.sendings.iter_mut().zip(0..).find(|(sending, _)| sending.is_none());
             let Some((sending, index)) = free.filter(|_| self.engine.can_notify(peer)) else { return };

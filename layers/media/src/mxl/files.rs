@@ -1,4 +1,5 @@
 use core::hash::{BuildHasher, Hasher};
+use core::sync::atomic::{Ordering, fence};
 use std::fs::{self, File, Permissions};
 use std::hash::RandomState;
 use std::io::Read;
@@ -9,6 +10,7 @@ use std::string::String;
 use std::vec::Vec;
 use std::{format, vec};
 
+use loom_core::Error;
 use rustix::fs::{
     CWD, FallocateFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, fallocate, flock, fstat, open,
     renameat_with, stat,
@@ -22,6 +24,7 @@ use super::wire::{GrainHeader, put, take};
 use super::{FlowDefinition, FlowFormat, FlowId, MxlError};
 use crate::layout::FlowLayout;
 
+const OVERWRITTEN: Error = Error::Invalid("the flow's writer has overwritten the data: send it sooner");
 const DATA_LEN: usize = 2064;
 /// Offsets in `data`.
 pub(super) const HEAD: usize = 200;
@@ -31,7 +34,7 @@ pub(super) const COUNTER: usize = 2056;
 const MAX_JSON: u64 = 1 << 20;
 const TRIES: usize = 16;
 
-pub(super) struct Files {
+pub(crate) struct Files {
     pub(super) data: Memory,
     pub(super) ring: Memory,
     pub(super) definition: FlowDefinition,
@@ -175,8 +178,20 @@ impl Files {
         stat(self.path.join("data")).map_or(true, |data| data.st_ino != self.inode)
     }
 
+    pub(crate) fn head(&self) -> u64 {
+        self.data.load(HEAD)
+    }
+
+    /// Fails if a writer may have changed the grain or the samples.
+    pub(crate) fn check(&self, number: u64) -> Result<(), Error> {
+        // After copies.
+        fence(Ordering::Acquire);
+        let is_later = self.load_header(number).is_some_and(|header| header.index > number);
+        if is_later || number < self.oldest(self.head()) { Err(OVERWRITTEN) } else { Ok(()) }
+    }
+
     /// The oldest slot, and half of the samples, belong to writers.
-    pub(super) fn oldest(&self, head: u64) -> u64 {
+    pub(crate) fn oldest(&self, head: u64) -> u64 {
         match self.layout {
             FlowLayout::Grains(_, slots) => head.saturating_sub(u64::from(slots).saturating_sub(2)),
             FlowLayout::Samples(layout) => head.saturating_sub(u64::from(layout.len / 2)),

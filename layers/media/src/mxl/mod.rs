@@ -21,6 +21,7 @@ use loom_core::{Error, Transport};
 pub use self::definition::{FlowDefinition, FlowFormat, FlowId};
 pub use self::error::MxlError;
 pub use self::fabrics::{FabricsAttr, FabricsEvent, FabricsInitiator, FabricsTarget};
+pub(crate) use self::files::Files;
 pub use self::info::{Region, TargetInfo};
 pub use self::memory::Ring;
 pub use self::reader::FlowReader;
@@ -74,8 +75,11 @@ where
     T: Transport + 'm,
     A: Allocator + Clone + Send + 'm,
 {
-    /// Registers the ring of a flow as a read-only source ([`Initiator::add_flow`]).
+    /// Registers the ring of a flow as a read-only source ([`Initiator::add_flow`]). Data that its
+    /// writer overwrites is passed over, or fails here and at the target.
     pub fn add_mxl_flow(&mut self, flow: &FlowReader, first: u64) -> Result<FlowKey, Error> {
-        self.add_flow(Ring(flow.files.clone()), flow.layout(), first)
+        let key = self.add_flow(Ring(flow.files.clone()), flow.layout(), first)?;
+        self.set_source(key, flow.files.clone());
+        Ok(key)
     }
 }

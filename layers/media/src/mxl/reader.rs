@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use rustix::thread::futex::{self, Timespec};
 
-use super::files::{COUNTER, Files, HEAD};
+use super::files::{COUNTER, Files};
 use super::{FlowDefinition, FlowId, GrainHeader, MxlError};
 use crate::flow::Samples;
 use crate::layout::FlowLayout;
@@ -16,8 +16,7 @@ use crate::layout::FlowLayout;
 ///
 /// Writers do not wait. A copy that a writer may have changed is an error.
 ///
-/// A file that is shortened while open ends the process (`SIGBUS`). Writers of MXL do not shorten
-/// files.
+/// A file that is shortened while open ends the process (`SIGBUS`).
 pub struct FlowReader {
     pub(super) files: Arc<Files>,
 }
@@ -48,7 +47,7 @@ impl FlowReader {
     /// Newest committed grain, or end of the committed samples.
     #[must_use]
     pub fn head(&self) -> u64 {
-        self.files.data.load(HEAD)
+        self.files.head()
     }
 
     /// Returns `true` if the flow has been deleted or replaced.

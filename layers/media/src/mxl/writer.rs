@@ -70,7 +70,7 @@ impl FlowWriter {
     /// Newest committed grain, or end of the committed samples. 0 for a new flow.
     #[must_use]
     pub fn head(&self) -> u64 {
-        self.files.data.load(HEAD)
+        self.files.head()
     }
 
     /// First grain or sample of readers, for [`Target::release`](crate::Target::release).

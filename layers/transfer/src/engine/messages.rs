@@ -266,7 +266,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         self.waits.fail(error, |wait| wait.value == value && of(wait.peer));
     }
 
-    pub(super) fn send_messages(&mut self) {
+    pub(super) fn send_messages(&mut self, check: &impl Fn(&P) -> Result<(), Error>) {
         if self.control.is_none() {
             return;
         }
@@ -280,7 +280,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         }
         for _ in 0..self.transfers.announcing() {
             if let Some(index) = self.transfers.next_announcing() {
-                self.send_notice(index);
+                self.send_notice(index, check);
             }
         }
         let mut from = 0;
@@ -307,7 +307,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         self.peers.place(peer, &Vectors::of(&self.rails, self.control.as_ref()))
     }
 
-    fn send_notice(&mut self, index: u32) {
+    fn send_notice(&mut self, index: u32, check: &impl Fn(&P) -> Result<(), Error>) {
         let peer = self.transfers.get_mut(index).and_then(|slot| slot.peer);
         let placed = peer.map_or(Ok(()), |peer| self.place(peer));
         let Engine { control: Some(control), peers, transfers, attr, .. } = self else { return };
@@ -334,6 +334,11 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         };
         let transfer = Some(slot.key(index));
         let to = link.route.map(|route| Destination { transfer, ..Destination::of(peer, route) });
+        if let (Ending::Done, Notice::Message(_), Some(request)) = (slot.ending, notice, &slot.request)
+            && let Err(error) = check(&request.plan)
+        {
+            slot.fail(error);
+        }
         let ending = EndingCode::encode(&slot.ending);
         let late = u32::try_from(slot.failed + u64::from(slot.in_flight)).unwrap_or(u32::MAX);
         let sent = match notice {

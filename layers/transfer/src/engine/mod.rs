@@ -143,6 +143,19 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     /// because these may not complete. The rail is no longer used, and others are. If it is that of
     /// the control messages, all peers with these fail.
     pub fn poll(&mut self, now: u64) -> Result<Option<Event<P>>, Error> {
+        self.poll_checked(now, |_| Ok(()))
+    }
+
+    /// [`poll`](Self::poll) that checks transfers with notifications after their operations. An
+    /// error ends them, here and at the receiver.
+    ///
+    /// # Errors
+    /// Those of [`poll`](Self::poll).
+    pub fn poll_checked(
+        &mut self,
+        now: u64,
+        check: impl Fn(&P) -> Result<(), Error>,
+    ) -> Result<Option<Event<P>>, Error> {
         self.now = now;
         self.poll_rails()?;
         if self.control.is_some() {
@@ -150,7 +163,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         }
         self.expire(now);
         self.post();
-        self.send_messages();
+        self.send_messages(&check);
         Ok(self.next_event())
     }
 

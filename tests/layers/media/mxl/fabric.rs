@@ -8,7 +8,7 @@ use loom_core::exposed::Window;
 use loom_core::soft::Soft;
 use loom_fabric::loom_core;
 use loom_media::mxl::{FlowReader, FlowWriter, MxlError, Ring};
-use loom_media::{FlowKey, Initiator, Release, Target, TargetEvent};
+use loom_media::{FlowKey, Initiator, InitiatorEvent, Release, Target, TargetEvent};
 use support::posting::LIMIT;
 
 use super::super::world::{attr, network};
@@ -133,6 +133,50 @@ fn samples_of_a_flow_arrive_in_a_flow() {
         assert!(found == block, "samples from {start} on");
     }
     gateway.close();
+}
+
+/// Writes into the ring of the source regardless of transfers, with some polls after each grain. The
+/// target stalls until all are written.
+#[test]
+fn grains_that_the_writer_overwrites_are_not_reported_as_sent_or_complete() {
+    for polls in 0..6 {
+        let mut gateway = Gateway::open(&video(), 0);
+        let (mut sent, mut lost, mut complete) = (Vec::new(), Vec::new(), Vec::new());
+        let mut note = |event| match event {
+            Some(InitiatorEvent::Ended { start, result: Ok(()), .. }) => sent.push(start),
+            Some(InitiatorEvent::Ended { start, .. }) => lost.push(start),
+            Some(InitiatorEvent::Passed { from, to, .. }) => lost.extend(from..to),
+            _ => {}
+        };
+        for index in 0..10 {
+            gateway.from.grain(index).unwrap().copy_from(8192, &payload(index)).unwrap();
+            gateway.from.commit_grain(index, 17, false).unwrap();
+            let _ = gateway.initiator.send_grain(gateway.sent, index, 0..17).unwrap();
+            (0..polls).for_each(|_| note(gateway.initiator.poll(0).unwrap()));
+        }
+        let until = Instant::now() + LIMIT;
+        while !complete.contains(&9) || gateway.initiator.in_progress() > 0 {
+            assert!(Instant::now() < until, "{polls} polls: {complete:?}");
+            note(gateway.initiator.poll(0).unwrap());
+            match gateway.target.poll(0).unwrap() {
+                Some(TargetEvent::Complete { index, .. }) => {
+                    let mut bytes = [0; SLOT - 8192];
+                    let grain = gateway.target.grain(gateway.received, index).unwrap();
+                    grain.window.copy_to(8192, &mut bytes).unwrap();
+                    assert!(bytes == payload(index)[..], "{polls} polls: grain {index} has its bytes");
+                    complete.push(index);
+                    gateway.target.release(gateway.received, index + 1).unwrap();
+                }
+                Some(TargetEvent::Lapped { to, .. }) => gateway.target.release(gateway.received, to).unwrap(),
+                _ => {}
+            }
+        }
+        assert_eq!(complete, sent, "{polls} polls");
+        let mut all = [sent, lost].concat();
+        all.sort_unstable();
+        assert_eq!(all, (0..10).collect::<Vec<_>>(), "{polls} polls: each once");
+        gateway.close();
+    }
 }
 
 #[test]

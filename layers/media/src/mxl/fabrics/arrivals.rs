@@ -83,9 +83,8 @@ impl<H: Copy> Arrivals<H> {
 mod tests {
     use super::*;
 
-    /// Reported grains, with immediate data of whole grains up to `last` before the headers are
-    /// read and of `later` ones after, and memory ahead by `ahead` grains. The last may be in
-    /// progress.
+    /// Reported grains of those up to `last` before the headers are read, with `later` ones after,
+    /// and memory `ahead`.
     fn reported(slots: u64, last: u64, ahead: u64, later: u64) -> Vec<u64> {
         let place = |index: u64| usize::try_from(index % slots).expect("few");
         let mut arrivals = Arrivals::new(usize::try_from(slots).expect("few"));

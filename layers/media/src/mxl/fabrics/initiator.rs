@@ -15,7 +15,7 @@ use loom_core::{
     Mr, MsgEndpoint,
 };
 
-use super::super::files::{Files, HEAD};
+use super::super::files::Files;
 use super::super::memory::Ring;
 use super::super::{FlowReader, MxlError, TargetInfo};
 use super::posting::{Posting, block_len};
@@ -464,9 +464,8 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
             };
             let Some(Some(sending)) = self.sendings.get_mut(sending) else { continue };
             sending.in_flight -= 1;
-            let is_overwritten = |files: &Arc<Files>| sending.start < files.oldest(files.data.load(HEAD));
-            if matches!(self.from, Source::Ring(_)) && self.source.as_ref().is_some_and(is_overwritten) {
-                sending.result = sending.result.and(Err(OVERWRITTEN));
+            if let (Source::Ring(_), Some(files)) = (&self.from, &self.source) {
+                sending.result = sending.result.and(files.check(sending.start));
             }
             if let Err(error) = result {
                 sending.result = sending.result.and(Err(error.into()));
@@ -534,8 +533,6 @@ impl Sending {
     }
 }
 
-const OVERWRITTEN: Error =
-    Error::Invalid("the writer of the flow has overwritten the grain: the target may have a later one");
 const NO_GRAINS: Error = Error::Invalid("the flow has samples");
 pub(super) const NO_SAMPLES: Error = Error::Invalid("the flow has grains");
 const GONE: Error = Error::Invalid("the flow has gone beyond these, or its ring is shorter");

@@ -4,7 +4,6 @@ use loom_core::vocabulary::{ImmediateData, MemoryKey, RemoteAddr};
 use loom_core::{Access, Buffer, CompletionLevel, Error, RemoteRegion, SendOptions, ThePeer};
 use loom_transfer::Plan;
 
-use super::super::files::HEAD;
 use super::super::{BounceBuffer, Immediate, Region};
 use super::initiator::{FabricsInitiator, NO_SAMPLES, Sending, State};
 use super::{Part, Source};
@@ -59,7 +58,7 @@ impl<T: Connected, M: Buffer + Send> FabricsInitiator<'_, T, M> {
             return Ok(true);
         }
         if let Some(files) = &self.source {
-            link.backlog.pass_below(files.oldest(files.data.load(HEAD)));
+            link.backlog.pass_below(files.oldest(files.head()));
         }
         // Slices without the header of their grain, which was not sent on this connection.
         while let Some(backlog::Part::Slices { index, start, .. }) = link.backlog.first()
@@ -96,8 +95,10 @@ impl<T: Connected, M: Buffer + Send> FabricsInitiator<'_, T, M> {
                 if most == 0 {
                     return Err(Error::Invalid("the target's entries are shorter than a sample"));
                 }
-                link.entry = (entry + 1) % link.info.regions.len() as u64;
                 self.pack(number, &layout, start, most)?;
+                if self.source.as_ref().is_some_and(|files| files.check(start).is_err()) {
+                    return self.posting(index);
+                }
                 let part = backlog::Part::Samples { start, count: most };
                 (part, Blocks::Samples { from: layout, to: layout, start, count: most }, (remote, entry))
             }
@@ -105,8 +106,9 @@ impl<T: Connected, M: Buffer + Send> FabricsInitiator<'_, T, M> {
         };
         let Some((_, Some(link))) = self.links.get_mut(index) else { return Ok(false) };
         link.backlog.remove(part);
-        if let backlog::Part::Slices { index, end, .. } = part {
-            link.position = Some((index, end));
+        match part {
+            backlog::Part::Slices { index, end, .. } => link.position = Some((index, end)),
+            backlog::Part::Samples { .. } => link.entry = (data + 1) % link.info.regions.len() as u64,
         }
         link.posting =
             Some(Posting { sending: number, span: Span { sending: 0, blocks }, remote, data, block: 0, at: 0 });
