@@ -6,7 +6,7 @@ use loom_core::Domain;
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::info::Info;
 use loom_core::transport::Transport;
-use loom_media::{FlowKey, FlowLayout, MediaAttr, Release, Target, TargetEvent};
+use loom_media::{FlowKey, FlowLayout, Grain, MediaAttr, Release, Target, TargetEvent};
 use serde_json::Value;
 
 use super::figures::Figures;
@@ -178,10 +178,8 @@ impl<T: Transport + 'static> Receiver<T> {
         let is_video = |flow| video.as_ref().is_some_and(|video| video.key == flow);
         match event {
             TargetEvent::Complete { flow, index } if is_video(flow) => {
-                let arrived = clock();
                 if let Some(flow) = video {
-                    flow.verify(target, index)?;
-                    flow.figures.arrived(1, arrived, flow.video.rate.time_of(index + 1));
+                    flow.complete(target, index)?;
                 }
             }
             TargetEvent::Samples { start, count, .. } => {
@@ -227,8 +225,20 @@ enum Step {
 }
 
 impl VideoFlow {
-    fn verify<T: Transport>(&mut self, target: &Target<'_, T, Vec<u8>, Global>, index: u64) -> Result<(), Failure> {
-        let Some(grain) = target.grain(self.key, index) else { return Ok(()) };
+    fn complete<T: Transport>(&mut self, target: &Target<'_, T, Vec<u8>, Global>, index: u64) -> Result<(), Failure> {
+        let arrived = clock();
+        match target.grain(self.key, index) {
+            Some(grain) => {
+                self.verify(grain)?;
+                self.figures.arrived(1, arrived, self.video.rate.time_of(index + 1));
+            }
+            // Released before it arrived.
+            None => self.figures.lost += 1,
+        }
+        Ok(())
+    }
+
+    fn verify(&mut self, grain: Grain<'_>) -> Result<(), Failure> {
         let layout = self.video.layout();
         if let Some(last) = &mut self.last {
             last.resize(usize::try_from(layout.len()).unwrap_or(0), 0);
@@ -238,7 +248,7 @@ impl VideoFlow {
         self.got.resize(layout.slice_len[0] as usize, 0);
         let mut copied = Ok(());
         let is_right = (0..layout.slices).all(|line| {
-            picture.line(index, line, &mut self.expected);
+            picture.line(grain.index, line, &mut self.expected);
             copied = grain.window.copy_to(usize::try_from(layout.offset(0, line)).unwrap_or(usize::MAX), &mut self.got);
             copied.is_err() || self.got == self.expected
         });
@@ -267,5 +277,24 @@ impl AudioFlow {
         }
         self.figures.wrong += u64::from(!is_right);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use loom_core::soft::{Network, NetworkAttr};
+
+    use super::*;
+
+    #[test]
+    fn a_frame_that_cannot_be_verified_is_lost() {
+        let network = Network::new(NetworkAttr::default()).unwrap();
+        let format = Format { video: Some("96x4@50".parse().unwrap()), audio: None, slices: 1, is_test: true };
+        let opened = Receiver::open(&network.info(), &format, Files::default(), Duration::from_secs(1));
+        let (Receiver { target, video, .. }, _) = opened.unwrap_or_else(|failure| panic!("{failure}"));
+        let mut video = video.unwrap();
+        video.complete(&target, 7).unwrap();
+        let json = video.figures.to_json();
+        assert_eq!((json["complete"].as_u64(), json["lost"].as_u64()), (Some(0), Some(1)));
     }
 }
