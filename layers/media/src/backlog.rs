@@ -2,6 +2,8 @@
 
 use heapless::Deque;
 
+use crate::layout::FlowLayout;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Slices { index: u64, start: u16, end: u16, invalid: bool },
@@ -13,6 +15,16 @@ impl Part {
         match *self {
             Part::Slices { index, .. } => (index, index.saturating_add(1)),
             Part::Samples { start, count } => (start, start.saturating_add(count as u64)),
+        }
+    }
+
+    /// Exclusive end of the grains or samples that the part completes.
+    pub(crate) fn end(&self, layout: &FlowLayout) -> u64 {
+        match (*self, layout) {
+            (Part::Slices { index, end, invalid: false, .. }, FlowLayout::Grains(layout, _)) if end < layout.slices => {
+                index
+            }
+            _ => self.range().1,
         }
     }
 

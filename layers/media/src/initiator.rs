@@ -38,6 +38,8 @@ pub enum InitiatorEvent {
         target: TargetKey,
         /// Index of the grain, or number of the first sample.
         start: u64,
+        /// Exclusive end: `start` before the last slices of a grain.
+        end: u64,
         /// First error.
         result: Result<(), Error>,
     },
@@ -442,7 +444,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         let slot = self.sendings.get_mut(outcome.request.plan().sending as usize)?;
         let sending = slot.as_mut()?;
         sending.has_ended = true;
-        let Sending { target, start, .. } = *sending;
+        let Sending { target, start, end, .. } = *sending;
         if outcome.in_flight == 0 {
             *slot = None;
         }
@@ -453,7 +455,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
                 link.fail_attachment();
             }
         }
-        Some(InitiatorEvent::Ended { target, start, result })
+        Some(InitiatorEvent::Ended { target, start, end, result })
     }
 
     /// Forgets transfers that have completed after their outcome.

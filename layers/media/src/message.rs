@@ -99,8 +99,7 @@ pub(crate) fn encode_layout(layout: &FlowLayout) -> [u8; 28] {
         }
     };
     let mut bytes = [0; 28];
-    // The kind and the alignment's exponent are in the bytes above the number of slices, which has
-    // two.
+    // Above the two bytes of the number of slices.
     for (to, word) in bytes.chunks_exact_mut(4).zip(&words[1..]) {
         to.copy_from_slice(&word.to_le_bytes());
     }

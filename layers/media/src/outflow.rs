@@ -63,6 +63,7 @@ pub(crate) struct Sending {
     pub(crate) flow: FlowKey,
     pub(crate) target: TargetKey,
     pub(crate) start: u64,
+    pub(crate) end: u64,
     pub(crate) transfer: TransferKey,
     /// The outcome is taken, and operations are in flight.
     pub(crate) has_ended: bool,
@@ -106,8 +107,8 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Sender<'_, '_, T, M, A
             let request = Request::write(peer, flow.memory, &link.memory, Span { sending: index, blocks });
             match self.engine.submit_and_notify(request, bytes.get(..len).unwrap_or(&[])) {
                 Ok(transfer) => {
-                    let (flow, start) = (link.flow, part.range().0);
-                    *sending = Some(Sending { flow, target, start, transfer, has_ended: false, is_lapped: false });
+                    let (start, end, flow) = (part.range().0, part.end(&flow.layout), link.flow);
+                    *sending = Some(Sending { flow, target, start, end, transfer, has_ended: false, is_lapped: false });
                     link.submitted(part);
                 }
                 // Submitted later.

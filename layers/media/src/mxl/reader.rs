@@ -99,11 +99,8 @@ impl FlowReader {
     /// Waits for samples of a channel from number `start` on, and copies them.
     ///
     /// # Errors
-    /// - [`MxlError::TooEarly`] without commit in time.
-    /// - [`MxlError::TooLate`] beyond half of the ring, before or after the copy.
-    /// - [`MxlError::Stale`] likewise, if the flow is deleted.
-    /// - [`MxlError::Invalid`] for grains, another channel, parts of a sample, or more than half of
-    ///   the ring.
+    /// Those of [`read_grain`](Self::read_grain), also for another channel or parts of a sample.
+    /// Readers have half of the ring.
     #[doc(alias = "mxlFlowReaderGetSamples")]
     pub fn read_samples(&self, channel: u16, start: u64, out: &mut [u8], wait: Duration) -> Result<(), MxlError> {
         const INVALID: MxlError =

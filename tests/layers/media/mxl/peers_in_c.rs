@@ -22,7 +22,7 @@ use super::{byte, payload};
 const GRAIN: GrainLayout = GrainLayout { header: 8192, slice_len: [256, 0, 0, 0], slices: 17, slot_align: 1 };
 const GRAINS: FlowLayout = FlowLayout::Grains(GRAIN, 7);
 const SAMPLES: FlowLayout = FlowLayout::Samples(SampleLayout { word: 4, channels: 2, period: 2048, len: 2048 });
-const ATTR: FabricsAttr = FabricsAttr { targets: 1, transfers: 4, depth: 64, batch: 480, retry: 0 };
+const ATTR: FabricsAttr = FabricsAttr { targets: 1, transfers: 4, depth: 64, batch: 480, retry: 0, connect: 0 };
 
 struct Peer {
     child: Child,

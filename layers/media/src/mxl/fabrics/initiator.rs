@@ -54,6 +54,7 @@ pub(super) struct Link<'m, T: Connected, M: Buffer + Send> {
 pub(super) struct Sending {
     pub(super) target: usize,
     pub(super) start: u64,
+    pub(super) end: u64,
     pub(super) in_flight: usize,
     pub(super) is_posted: bool,
     pub(super) result: Result<(), Error>,
@@ -370,7 +371,7 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
                     let has_posted = self.post(index);
                     let Some((_, Some(link))) = self.links.get(index) else { continue };
                     match link.status {
-                        TargetStatus::Failed(_) => fanout.failed += 1,
+                        TargetStatus::Failed(_) => fanout.deferred += 1,
                         _ if !has_posted || link.posting.is_some() || link.backlog.first().is_some() => {
                             fanout.deferred += 1;
                         }
@@ -479,6 +480,12 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
         let is_quiet = self.is_quiet(index);
         let FabricsInitiator { links, cq, eq, domain, attr, .. } = self;
         let Some((_, Some(link))) = links.get_mut(index) else { return };
+        if let State::Connecting(_) = link.state
+            && attr.connect > 0
+            && now >= link.retry_at
+        {
+            return self.fail(index, UNANSWERED, Some(now));
+        }
         let (State::Idle, false) = (&link.state, link.leaves) else { return };
         // Failed in a call without the time.
         if link.retry_at == 0 && matches!(link.status, TargetStatus::Failed(_)) {
@@ -491,7 +498,10 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
         let opened = cq.msg_endpoint(Binding::to(eq), domain.info()).map_err(Error::from);
         let connecting = opened.and_then(|endpoint| Ok(endpoint.connect(&link.address, &[]).map_err(|of| of.error)?));
         match connecting {
-            Ok(endpoint) => (link.state, link.status) = (State::Connecting(endpoint), TargetStatus::Connecting),
+            Ok(endpoint) => {
+                (link.state, link.status) = (State::Connecting(endpoint), TargetStatus::Connecting);
+                link.retry_at = now.saturating_add(attr.connect);
+            }
             Err(error) => self.fail(index, error, Some(now)),
         }
     }
@@ -503,10 +513,10 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
     fn report(&mut self) -> Option<InitiatorEvent> {
         let FabricsInitiator { links, sendings, .. } = self;
         for slot in sendings.iter_mut() {
-            let Some(Sending { target, start, result, .. }) = slot.filter(Sending::has_ended) else { continue };
+            let Some(Sending { target, start, end, result, .. }) = slot.filter(Sending::has_ended) else { continue };
             *slot = None;
             if let Some((target, Some(_))) = links.get(target) {
-                return Some(InitiatorEvent::Ended { target: *target, start, result });
+                return Some(InitiatorEvent::Ended { target: *target, start, end, result });
             }
         }
         let is_busy = |index: usize| sendings.iter().flatten().any(|sending| sending.target == index);
@@ -533,6 +543,8 @@ impl Sending {
     }
 }
 
+const UNANSWERED: Error =
+    Error::Invalid("the target does not accept the connection in time: restart it, or raise `FabricsAttr::connect`");
 const NO_GRAINS: Error = Error::Invalid("the flow has samples");
 pub(super) const NO_SAMPLES: Error = Error::Invalid("the flow has grains");
 const GONE: Error = Error::Invalid("the flow has gone beyond these, or its ring is shorter");

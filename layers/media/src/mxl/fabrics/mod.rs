@@ -43,13 +43,14 @@ pub struct FabricsAttr {
     /// Time in nanoseconds after which an initiator connects to a failed target again. 0: a target
     /// fails for good.
     pub retry: u64,
+    /// Time in nanoseconds for a target to accept a connection. 0: no limit.
+    pub connect: u64,
 }
 
 impl Default for FabricsAttr {
-    /// 16 targets, four transfers to each, a queue of 256, blocks of 480 samples, and a retry after
-    /// 5 s.
+    /// 16 targets, four transfers to each, blocks of 480 samples, and 5 s.
     fn default() -> Self {
-        FabricsAttr { targets: 16, transfers: 4, depth: 256, batch: 480, retry: 5_000_000_000 }
+        FabricsAttr { targets: 16, transfers: 4, depth: 256, batch: 480, retry: 5_000_000_000, connect: 5_000_000_000 }
     }
 }
 

@@ -112,7 +112,8 @@ impl<T: Connected, M: Buffer + Send> FabricsInitiator<'_, T, M> {
         }
         link.posting =
             Some(Posting { sending: number, span: Span { sending: 0, blocks }, remote, data, block: 0, at: 0 });
-        let sending = Sending { target: index, start: part.range().0, in_flight: 0, is_posted: false, result: Ok(()) };
+        let (start, end) = (part.range().0, part.end(&self.layout));
+        let sending = Sending { target: index, start, end, in_flight: 0, is_posted: false, result: Ok(()) };
         if let Some(slot) = self.sendings.get_mut(number) {
             *slot = Some(sending);
         }

@@ -185,6 +185,20 @@ fn stalling_proxy(to: u16, stalls: &Arc<AtomicBool>) -> u16 {
 }
 
 #[test]
+fn a_target_that_accepts_no_connection_fails_in_time() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (target, attr) = (target(3), FabricsAttr { retry: 0, connect: 100_000_000, ..ATTR });
+    let mut world = World::new(initiator(3, attr));
+    let mut mute = target.info().unwrap();
+    mute.fabric_address[2..4].copy_from_slice(&listener.local_addr().unwrap().port().to_be_bytes());
+    let key = world.initiator.add_target(mute).unwrap();
+    world.until::<Vec<u8>>(&mut [], |world| !world.ended.is_empty());
+    let [InitiatorEvent::Target { target, result: Err(error) }] = world.ended[..] else { panic!("{:?}", world.ended) };
+    assert!(target == key && error.to_string().contains("`FabricsAttr::connect`"), "{error}");
+    assert_eq!(world.initiator.status(key), Some(TargetStatus::Failed(error)));
+}
+
+#[test]
 fn a_target_that_hangs_delays_no_other() {
     let (mut hangs, mut runs) = (target(3), target(3));
     let mut world = World::new(initiator(3, FabricsAttr { retry: 0, ..ATTR }));

@@ -26,7 +26,7 @@ type Initiator<M = Vec<u8>> = FabricsInitiator<'static, T, M>;
 
 /// Seventeen slices of two planes.
 const GRAIN: GrainLayout = GrainLayout { header: 8192, slice_len: [256, 128, 0, 0], slices: 17, slot_align: 1 };
-const ATTR: FabricsAttr = FabricsAttr { targets: 4, transfers: 4, depth: 64, batch: 480, retry: 1 };
+const ATTR: FabricsAttr = FabricsAttr { targets: 4, transfers: 4, depth: 64, batch: 480, retry: 1, connect: 0 };
 
 fn info(service: Option<&str>) -> Info<T> {
     let endpoint_attr = EndpointAttributes::of(EndpointType::MSG);
