@@ -1,3 +1,4 @@
+use std::collections::{HashMap, VecDeque};
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use loom_media::mxl::{
     FabricsAttr, FabricsEvent, FabricsInitiator, FabricsTarget, FlowId, FlowReader, FlowWriter, MxlError, Ring,
     TargetInfo,
 };
-use loom_media::{FlowLayout, InitiatorEvent};
+use loom_media::{FlowLayout, InitiatorEvent, TargetKey, TargetStatus};
 use loom_tcp::{Tcp, TcpAttr};
 
 use crate::failure::Failure;
@@ -65,6 +66,10 @@ struct Receive {
     #[arg(long)]
     once: bool,
 
+    /// Disconnect an initiator that is silent for so long
+    #[arg(long, value_name = "SECONDS")]
+    silence: Option<u64>,
+
     #[command(flatten)]
     common: Common,
 }
@@ -80,6 +85,10 @@ struct Send {
     /// Info of a target. May be repeated
     #[arg(long, value_name = "FILE", required = true)]
     info: Vec<PathBuf>,
+
+    /// Give up when no target is reached for so long
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    wait: u64,
 
     #[command(flatten)]
     common: Common,
@@ -150,11 +159,15 @@ struct Figures {
     complete: u64,
     invalid: u64,
     lost: u64,
+    /// Of the sender: the newest invalid grains.
+    marked: VecDeque<u64>,
+    /// Ends of those that were not sent.
+    passed: HashMap<TargetKey, u64>,
 }
 
 impl Figures {
     fn print(&self, what: &str, is_interrupted: bool) -> Result<(), Failure> {
-        let Figures { complete, invalid, lost } = self;
+        let Figures { complete, invalid, lost, .. } = self;
         writeln!(io::stdout(), "{complete} {what}, {invalid} invalid, {lost} lost")?;
         if is_interrupted { Err(Failure::Interrupted) } else { Ok(()) }
     }
@@ -177,7 +190,7 @@ impl Receive {
             Some(file) => fs::write(file, info.to_string()).map_err(Failure::when("writing the info"))?,
             None => writeln!(io::stdout(), "{info}")?,
         }
-        let (mut figures, until) = (Figures::default(), self.common.until());
+        let (mut figures, until, mut heard) = (Figures::default(), self.common.until(), Instant::now());
         while !interrupted.load(Ordering::Relaxed) && until.is_none_or(|until| Instant::now() < until) {
             match target.poll().map_err(Failure::when("receiving"))? {
                 Some(FabricsEvent::Detached { error }) => {
@@ -190,9 +203,14 @@ impl Receive {
                         break;
                     }
                 }
-                // A later grain in the slot keeps its header.
-                Some(event) if overwritten(&target, event) => figures.lost += 1,
-                Some(event) => figures.commit(&mut flow, event)?,
+                Some(event) => {
+                    heard = Instant::now();
+                    figures.receive(&target, &mut flow, event)?;
+                }
+                None if self.silence.is_some_and(|silence| heard.elapsed() > Duration::from_secs(silence)) => {
+                    heard = Instant::now();
+                    target.disconnect();
+                }
                 None => thread::sleep(IDLE),
             }
         }
@@ -200,14 +218,30 @@ impl Receive {
     }
 }
 
-fn overwritten<T: Connected>(target: &FabricsTarget<'static, T, Ring>, event: FabricsEvent) -> bool {
-    match event {
-        FabricsEvent::Complete { index } | FabricsEvent::Invalid { index } => target.grain(index).is_none(),
-        _ => false,
-    }
-}
-
 impl Figures {
+    /// A later grain in the slot keeps its header.
+    fn receive<T: Connected>(
+        &mut self,
+        target: &FabricsTarget<'static, T, Ring>,
+        flow: &mut FlowWriter,
+        event: FabricsEvent,
+    ) -> Result<(), Failure> {
+        let (index, is_last) = match event {
+            FabricsEvent::Slices { index, .. } => (index, false),
+            FabricsEvent::Complete { index } | FabricsEvent::Invalid { index } => (index, true),
+            _ => return self.commit(flow, event),
+        };
+        let Figures { complete, invalid, .. } = *self;
+        if target.grain(index).is_some() {
+            self.commit(flow, event)?;
+        }
+        if target.grain(index).is_none() {
+            (self.complete, self.invalid) = (complete, invalid);
+            self.lost += u64::from(is_last);
+        }
+        Ok(())
+    }
+
     fn commit(&mut self, flow: &mut FlowWriter, event: FabricsEvent) -> Result<(), Failure> {
         let slices = if let FlowLayout::Grains(layout, _) = flow.layout() { layout.slices } else { 0 };
         let committed = match event {
@@ -239,14 +273,24 @@ impl Figures {
         match event {
             InitiatorEvent::Target { result: Ok(()), .. } => writeln!(io::stderr(), "connected")?,
             InitiatorEvent::Target { result: Err(error), .. } => writeln!(io::stderr(), "{error}")?,
-            InitiatorEvent::Ended { result: Err(error), .. } => {
-                self.lost += 1;
+            InitiatorEvent::Ended { start, end, result: Ok(()), .. } if self.marked.contains(&start) => {
+                self.invalid += end - start;
+            }
+            InitiatorEvent::Ended { start, end, result: Ok(()), .. } => self.complete += end - start,
+            InitiatorEvent::Ended { start, end, result: Err(error), .. } => {
+                self.lost += end - start;
                 writeln!(io::stderr(), "not sent: {error}")?;
             }
-            InitiatorEvent::Passed { from, to, .. } => self.lost += to - from,
-            _ => {}
+            InitiatorEvent::Passed { target, from, to } => self.pass(target, from, to),
+            InitiatorEvent::Removed { .. } => {}
         }
         Ok(matches!(event, InitiatorEvent::Target { result: Ok(()), .. }))
+    }
+
+    fn pass(&mut self, target: TargetKey, from: u64, to: u64) {
+        let end = self.passed.entry(target).or_default();
+        self.lost += to.saturating_sub(from.max(*end));
+        *end = to.max(*end);
     }
 }
 
@@ -258,22 +302,23 @@ impl Send {
         let first = flow.head();
         let initiator = FabricsInitiator::open_flow(domain, &flow, first, FabricsAttr::default());
         let mut initiator = initiator.map_err(Failure::when("sending"))?;
+        let mut targets = Vec::new();
         for file in &self.info {
             let info = TargetInfo::parse(text_of(file, "reading the info of a target")?.trim());
             let info = info.map_err(Failure::when("reading the info of a target"))?;
-            initiator.add_target(info).map_err(Failure::when("adding a target"))?;
+            targets.push(initiator.add_target(info).map_err(Failure::when("adding a target"))?);
         }
         let (mut figures, begin, until) = (Figures::default(), Instant::now(), self.common.until());
         let is_over = || interrupted.load(Ordering::Relaxed) || until.is_some_and(|until| Instant::now() >= until);
         let mut is_ready = false;
-        while !is_ready && !is_over() {
+        while !is_ready && !is_over() && begin.elapsed() < Duration::from_secs(self.wait) {
             match poll(&mut initiator, begin)? {
                 Some(event) => is_ready = figures.note(event)?,
                 None => thread::sleep(IDLE),
             }
         }
         if !is_ready && !interrupted.load(Ordering::Relaxed) {
-            return Err(Failure::Unavailable("no target was reached".into()));
+            return Err(Failure::Unavailable("no target was reached: start it, and use its newest --info".into()));
         }
         let (mut next, mut slice) = (flow.head(), 0);
         while !is_over() {
@@ -281,19 +326,28 @@ impl Send {
                 figures.note(event)?;
                 continue;
             }
+            let pass = |figures: &mut Figures, from, to, all| {
+                for target in &targets {
+                    if all || initiator.status(*target) != Some(TargetStatus::Ready) {
+                        figures.pass(*target, from, to);
+                    }
+                }
+            };
             let sent = match flow.layout() {
                 FlowLayout::Grains(layout, slots) => {
                     let head = flow.head();
                     match flow.read_grain(next, slice + 1, &mut [], Duration::from_millis(1)) {
                         Ok(header) if header.is_invalid => {
-                            figures.invalid += 1;
+                            figures.marked.truncate(MARKED - 1);
+                            figures.marked.push_front(next);
+                            pass(&mut figures, next, next + 1, false);
                             (next, slice) = (next + 1, 0);
                             initiator.send_invalid(header.index)
                         }
                         Ok(header) => {
                             let slices = core::mem::replace(&mut slice, header.valid)..header.valid;
                             if header.valid == layout.slices {
-                                figures.complete += 1;
+                                pass(&mut figures, next, next + 1, false);
                                 (next, slice) = (next + 1, 0);
                             }
                             initiator.send_grain(header.index, slices)
@@ -303,7 +357,7 @@ impl Send {
                             if head > next {
                                 let oldest = flow.head().saturating_sub(u64::from(slots).saturating_sub(2));
                                 let oldest = oldest.max(next + 1);
-                                figures.lost += oldest - next;
+                                pass(&mut figures, next, oldest, true);
                                 (next, slice) = (oldest, 0);
                             }
                             thread::sleep(IDLE);
@@ -316,7 +370,7 @@ impl Send {
                 FlowLayout::Samples(layout) => {
                     let head = flow.head();
                     let start = next.max(head.saturating_sub(u64::from(layout.len / 2)));
-                    figures.lost += start - next;
+                    pass(&mut figures, next, start, true);
                     let Some(count) = u32::try_from(head.saturating_sub(start)).ok().filter(|count| *count > 0) else {
                         if flow.is_stale() {
                             break;
@@ -324,7 +378,7 @@ impl Send {
                         thread::sleep(IDLE);
                         continue;
                     };
-                    figures.complete += u64::from(count);
+                    pass(&mut figures, start, head, false);
                     next = head;
                     initiator.send_samples(start, count)
                 }
@@ -339,10 +393,15 @@ impl Send {
                 None => thread::sleep(IDLE),
             }
         }
-        figures.print(unit(&flow.layout()), interrupted.load(Ordering::Relaxed))
+        figures.print(unit(&flow.layout()), interrupted.load(Ordering::Relaxed))?;
+        if figures.lost > 0 && figures.complete + figures.invalid == 0 {
+            return Err(Failure::Unavailable("no target received the flow: see their errors above".into()));
+        }
+        Ok(())
     }
 }
 
+const MARKED: usize = 64;
 const IDLE: Duration = Duration::from_micros(100);
 
 fn poll<T: Connected>(
@@ -351,4 +410,72 @@ fn poll<T: Connected>(
 ) -> Result<Option<InitiatorEvent>, Failure> {
     let now = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
     initiator.poll(now).map_err(Failure::when("sending"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process;
+
+    use loom_media::mxl::GrainHeader;
+
+    use super::*;
+
+    #[test]
+    fn an_overwritten_grain_does_not_take_the_header_of_a_later_one() {
+        const ID: &str = "5fbec3b1-1b0f-417d-9059-8b94a47197ed";
+        let definition = format!(
+            r#"{{"id":"{ID}","label":"a","tags":{{"urn:x-nmos:tag:grouphint/v1.0":["a:b"]}},
+            "format":"urn:x-nmos:format:video","media_type":"video/v210","grain_rate":{{"numerator":25}},
+            "frame_width":96,"frame_height":17}}"#
+        );
+        let folder = Path::new("/dev/shm").join(format!("loom-headers-{}", process::id()));
+        fs::create_dir(&folder).unwrap();
+        let mut flow = FlowWriter::create(&folder, &definition).unwrap();
+        let (node, provider) = ("127.0.0.1".into(), tcp::NAME.into());
+        let common = Common { domain: folder.clone(), node, provider, seconds: None };
+        let ([at, from], attr) = ([0, 0].map(|port| common.tcp_in_rust(port).unwrap()), FabricsAttr::default());
+        let mut target = FabricsTarget::open_flow(&at, &flow, attr).unwrap();
+        let layout = flow.layout();
+        let memory = vec![0; usize::try_from(layout.bytes()).unwrap()];
+        let mut initiator = FabricsInitiator::open(&from, memory, layout, 0, attr).unwrap();
+        let key = initiator.add_target(target.info().unwrap()).unwrap();
+        let begin = Instant::now();
+        let next = |initiator: &mut FabricsInitiator<'_, Tcp, Vec<u8>>, target: &mut FabricsTarget<'_, Tcp, Ring>| {
+            while begin.elapsed() < Duration::from_secs(60) {
+                initiator.poll(0).unwrap();
+                if let Some(event) = target.poll().unwrap() {
+                    return event;
+                }
+            }
+            panic!("no event");
+        };
+        assert_eq!(next(&mut initiator, &mut target), FabricsEvent::Attached);
+        while initiator.status(key) != Some(TargetStatus::Ready) {
+            initiator.poll(0).unwrap();
+        }
+        let send = |initiator: &mut FabricsInitiator<'_, Tcp, Vec<u8>>, index: u64, end| {
+            let header = GrainHeader { index, is_invalid: false, grain_size: 17 * 256, total: 17, valid: 17 };
+            initiator.grain(index).unwrap().unwrap().copy_from(0, &header.to_bytes()).unwrap();
+            assert_eq!(initiator.send_grain(index, 0..end).unwrap().failed, 0);
+        };
+        send(&mut initiator, 2, 4);
+        let late = next(&mut initiator, &mut target);
+        assert_eq!(late, FabricsEvent::Slices { index: 2, valid: 4 });
+        while initiator.in_progress() > 0 {
+            assert!(begin.elapsed() < Duration::from_secs(60));
+            initiator.poll(0).unwrap();
+            assert_eq!(target.poll().unwrap(), None);
+        }
+        // Of the same slot.
+        send(&mut initiator, 7, 17);
+        while next(&mut initiator, &mut target) != (FabricsEvent::Complete { index: 7 }) {}
+        let mut figures = Figures::default();
+        figures.receive(&target, &mut flow, late).unwrap();
+        figures.receive(&target, &mut flow, FabricsEvent::Complete { index: 2 }).unwrap();
+        assert_eq!((figures.complete, figures.lost), (0, 1));
+        figures.receive(&target, &mut flow, FabricsEvent::Complete { index: 7 }).unwrap();
+        assert_eq!((figures.complete, flow.head()), (1, 7));
+        drop((target, flow));
+        fs::remove_dir(folder).unwrap();
+    }
 }

@@ -629,6 +629,66 @@ fn a_flow_of_mxl_goes_from_one_domain_to_another() {
 }
 
 #[test]
+fn flows_of_mxl_to_silent_or_killed_peers_end_with_their_losses() {
+    const ID: &str = "5fbec3b1-1b0f-417d-9059-8b94a47197ed";
+    let definition = format!(
+        r#"{{"id":"{ID}","label":"a","tags":{{"urn:x-nmos:tag:grouphint/v1.0":["a:b"]}},
+        "format":"urn:x-nmos:format:video","media_type":"video/v210","grain_rate":{{"numerator":50}},
+        "frame_width":96,"frame_height":17}}"#
+    );
+    let [from, to] =
+        ["lost", "lost-to"].map(|name| Path::new("/dev/shm").join(format!("loom-{name}-{}", process::id())));
+    for folder in [&from, &to] {
+        std::fs::create_dir(folder).unwrap();
+    }
+    let (file, info) = (scratch("lost-flow.json"), scratch("lost-info.json"));
+    std::fs::write(&file, &definition).unwrap();
+    let mut writer = FlowWriter::create(&from, &definition).unwrap();
+    let [from_text, to_text, file, info] = [&from, &to, &file, &info].map(|path| path.to_str().unwrap());
+    let loom = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_loom"));
+        command.arg("mxl").args(arguments).args(["--seconds", "60", "--provider", "loom-tcp"]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let receive = |options: &[&str]| {
+        let mut receiver = loom(&[&["receive", "--domain", to_text, "--definition", file][..], options].concat());
+        let mut lines = BufReader::new(receiver.stdout.take().unwrap()).lines();
+        std::fs::write(info, lines.next().unwrap().unwrap()).unwrap();
+        (receiver, lines)
+    };
+    let send = ["send", "--domain", from_text, "--flow", ID, "--info", info];
+
+    let (mut receiver, mut figures) = receive(&["--once", "--silence", "1"]);
+    let mut sender = loom(&send);
+    assert_eq!(figures.next().unwrap().unwrap(), "0 grains, 0 invalid, 0 lost");
+    assert!(receiver.wait().unwrap().success());
+    sender.kill().unwrap();
+    sender.wait().unwrap();
+
+    let (mut receiver, _) = receive(&[]);
+    let mut sender = loom(&send);
+    let mut errors = BufReader::new(sender.stderr.take().unwrap()).lines();
+    assert_eq!(errors.next().unwrap().unwrap(), "connected");
+    receiver.kill().unwrap();
+    receiver.wait().unwrap();
+    errors.next().unwrap().unwrap();
+    for index in 1..=5 {
+        writer.commit_grain(index, 17, false).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let unreached = loom(&[&send[..], &["--wait", "1"]].concat()).wait_with_output().unwrap();
+    drop(writer);
+    let output = sender.wait_with_output().unwrap();
+    let figures = String::from_utf8(output.stdout).unwrap();
+    assert!(figures.starts_with("0 grains, 0 invalid, ") && !figures.contains(" 0 lost"), "{figures}");
+    assert_eq!(output.status.code(), Some(1), "{figures}");
+    let text = String::from_utf8(unreached.stderr).unwrap();
+    assert!(unreached.status.code() == Some(1) && text.contains("no target was reached"), "{text}");
+    std::fs::remove_dir_all(&from).unwrap();
+    std::fs::remove_dir_all(&to).unwrap();
+}
+
+#[test]
 fn media_formats_that_cannot_be_are_named() {
     for (options, why) in [
         (&["--video", "0x1@1"][..], "video is like 1920x1080@60"),

@@ -220,7 +220,11 @@ impl Files {
         put(&mut bytes, 24, self.ring.load(at + 24).to_ne_bytes());
         put(&mut bytes, 0, header.to_bytes());
         for (offset, word) in (at..).step_by(8).zip(bytes.chunks_exact(8)) {
-            self.ring.store(offset, u64::from_ne_bytes(take(word, 0)));
+            let word = u64::from_ne_bytes(take(word, 0));
+            // A peer may write the index of a later grain meanwhile.
+            if self.ring.load(offset) != word {
+                self.ring.store(offset, word);
+            }
         }
     }
 }
