@@ -91,12 +91,14 @@ where
     A: Allocator + Clone + Send + 'm,
 {
     if !layout.is_valid() {
-        return Err(Error::Invalid("a flow has at least one plane, slice and slot, or whole periods of samples"));
+        return Err(Error::Invalid(
+            "the layout is empty or has parts of periods: use at least one plane, slice and slot, or whole periods",
+        ));
     }
     let memory = engine.register(memory, access)?;
     if engine.window(memory).is_none_or(|window| (window.len() as u64) < layout.bytes()) {
         engine.deregister(memory)?;
-        return Err(Error::Invalid("the memory is shorter than the ring of the flow"));
+        return Err(Error::Invalid("the memory is shorter than the ring of the flow: use `FlowLayout::bytes`"));
     }
     Ok(memory)
 }

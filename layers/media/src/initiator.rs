@@ -100,7 +100,7 @@ pub struct Initiator<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
 
 static INITIATORS: AtomicU32 = AtomicU32::new(0);
 
-const UNKNOWN: Error = Error::Invalid("there is no such flow");
+const UNKNOWN: Error = Error::Invalid("there is no such flow: use the key of `add_flow`, until its removal");
 
 impl<'m, T, M, A> Initiator<'m, T, M, A>
 where
@@ -191,10 +191,12 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         let &Outflow { layout, next, .. } = self.flows.get(flow).ok_or(UNKNOWN)?;
         let record = TargetRecord::decode(record)?;
         if !record.layout.fits(&layout) {
-            return Err(Error::Invalid("the target has another layout than the flow"));
+            return Err(Error::Invalid(
+                "the target has another layout than the flow: use the same format on both sides",
+            ));
         }
         if record.memory.rails() == 0 {
-            return Err(Error::Invalid("the target has no rail"));
+            return Err(Error::Invalid("the target has no rail: use the record of `Target::record`"));
         }
         let Initiator { engine, targets, known, token, .. } = self;
         let is_same = |slot: &TargetSlot<A>| {
@@ -226,7 +228,9 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     /// # Errors
     /// [`Error::Invalid`] for an unknown key.
     pub fn remove_target(&mut self, target: TargetKey) -> Result<(), Error> {
-        let link = self.link_mut(target).ok_or(Error::Invalid("there is no such target"))?;
+        let link = self
+            .link_mut(target)
+            .ok_or(Error::Invalid("there is no such target: use the key of `add_target`, until its removal"))?;
         link.leaves = true;
         link.backlog.pass_all();
         Ok(())
@@ -252,10 +256,10 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     pub fn grain(&mut self, flow: FlowKey, index: u64) -> Result<Option<Window<'_>>, Error> {
         let &Outflow { memory, layout, next, .. } = self.flows.get(flow).ok_or(UNKNOWN)?;
         let FlowLayout::Grains(layout, slots) = layout else {
-            return Err(Error::Invalid("the flow has samples"));
+            return Err(Error::Invalid("the flow has samples: use the functions for samples"));
         };
         if index < next || index == u64::MAX {
-            return Err(Error::Invalid("the flow has gone beyond this grain"));
+            return Err(Error::Invalid("the flow has gone beyond this grain: go on with a later one"));
         }
         if !self.free(flow, index.saturating_add(1), slots.into()) {
             return Ok(None);
@@ -275,10 +279,12 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     pub fn samples(&mut self, flow: FlowKey, start: u64, count: u32) -> Result<Option<Samples<'_>>, Error> {
         let &Outflow { memory, layout, next, .. } = self.flows.get(flow).ok_or(UNKNOWN)?;
         let FlowLayout::Samples(layout) = layout else {
-            return Err(Error::Invalid("the flow has grains"));
+            return Err(Error::Invalid("the flow has grains: use the functions for grains"));
         };
         if count > layout.len || start < next || start.checked_add(count.into()).is_none() {
-            return Err(Error::Invalid("the ring has fewer samples, or the flow has gone beyond these"));
+            return Err(Error::Invalid(
+                "the ring has fewer samples, or the flow has gone beyond these: use a shorter block of later ones",
+            ));
         }
         if !self.free(flow, start.saturating_add(count.into()), layout.len.into()) {
             return Ok(None);
@@ -336,17 +342,19 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     fn send_slices(&mut self, key: FlowKey, index: u64, slices: Range<u16>, invalid: bool) -> Result<Fanout, Error> {
         let flow = self.flows.get_mut(key).ok_or(UNKNOWN)?;
         let FlowLayout::Grains(layout, _) = flow.layout else {
-            return Err(Error::Invalid("the flow has samples"));
+            return Err(Error::Invalid("the flow has samples: use the functions for samples"));
         };
         let Range { start, end } = slices;
         if start > end || end > layout.slices {
-            return Err(Error::Invalid("the grain does not have these slices"));
+            return Err(Error::Invalid(
+                "the grain does not have these slices: send at most those of `GrainLayout::slices`",
+            ));
         }
         if index < flow.next || index == u64::MAX {
-            return Err(Error::Invalid("the flow has gone beyond this grain"));
+            return Err(Error::Invalid("the flow has gone beyond this grain: go on with a later one"));
         }
         if index == flow.next && start < flow.next_slice {
-            return Err(Error::Invalid("these slices have been sent"));
+            return Err(Error::Invalid("these slices have been sent: go on with later ones"));
         }
         (flow.next, flow.next_slice) = (index, end);
         if invalid || end == layout.slices {
@@ -365,11 +373,11 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     pub fn send_samples(&mut self, key: FlowKey, start: u64, count: u32) -> Result<Fanout, Error> {
         let flow = self.flows.get_mut(key).ok_or(UNKNOWN)?;
         let FlowLayout::Samples(layout) = flow.layout else {
-            return Err(Error::Invalid("the flow has grains"));
+            return Err(Error::Invalid("the flow has grains: use the functions for grains"));
         };
         let end = start.checked_add(count.into()).filter(|_| count > 0 && count <= layout.len && start >= flow.next);
         flow.next =
-            end.ok_or(Error::Invalid("the block is empty, longer than the ring, or before the end of an earlier one"))?;
+            end.ok_or(Error::Invalid("the block is empty, longer than the ring, or before the end of an earlier one: send the samples that follow"))?;
         let end = flow.next;
         self.free(key, end, layout.len.into());
         Ok(self.send(key, Part::Samples { start, count }))
@@ -488,11 +496,13 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
                 Ok((limit, processed, answers)) => link.grant(limit, processed, answers),
                 Err(reason) => {
                     let text = match reason {
-                        Refusal::Unknown => "the target does not have the flow",
-                        Refusal::Layout => "the target has another layout than the flow",
-                        Refusal::Busy => "another initiator is attached to the target",
-                        Refusal::Protocol => "the target refused a message",
-                        Refusal::Closed => "the target ends the flow",
+                        Refusal::Unknown => "the target does not have the flow: use its newest record",
+                        Refusal::Layout => {
+                            "the target has another layout than the flow: use the same format on both sides"
+                        }
+                        Refusal::Busy => "another initiator is attached to the target: remove it there first",
+                        Refusal::Protocol => "the target refused a message: use the same version of loom on both sides",
+                        Refusal::Closed => "the target ends the flow: use the record of another one",
                     };
                     link.fail(Error::Invalid(text), reason == Refusal::Closed, retry_at);
                 }

@@ -38,7 +38,8 @@ impl<'a> TargetRecord<'a> {
     pub(crate) const HEAD: usize = HEAD;
 
     pub(crate) fn decode(bytes: &'a [u8]) -> Result<Self, Error> {
-        const OTHER: Error = Error::Invalid("not a record of a media flow, or of another version of loom");
+        const OTHER: Error =
+            Error::Invalid("not a record of a media flow, or of another version of loom: use that of `Target::record`");
         let (magic, rest) = bytes.split_first_chunk().ok_or(OTHER)?;
         let (flow, rest) = rest.split_first_chunk().ok_or(OTHER)?;
         let (layout, rest) = rest.split_first_chunk().ok_or(OTHER)?;
@@ -46,10 +47,13 @@ impl<'a> TargetRecord<'a> {
         if *magic != MAGIC {
             return Err(OTHER);
         }
-        let layout = decode_layout(*layout).ok_or(Error::Invalid("the record of a media flow has an empty layout"))?;
+        let layout = decode_layout(*layout)
+            .ok_or(Error::Invalid("the record of a media flow has an empty layout: use that of `Target::record`"))?;
         let memory = RemoteMemory::from_bytes(memory)?;
         if memory.len() < layout.bytes() || !memory.access().contains(Access::REMOTE_WRITE) {
-            return Err(Error::Invalid("the memory of a media flow is shorter than its ring, or not writable"));
+            return Err(Error::Invalid(
+                "the memory of a media flow is shorter than its ring, or not writable: use the record of `Target::record`",
+            ));
         }
         Ok(TargetRecord { flow: u32::from_le_bytes(*flow), layout, memory, address })
     }

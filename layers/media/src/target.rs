@@ -102,7 +102,7 @@ pub enum TargetEvent {
     },
 }
 
-const UNKNOWN: Error = Error::Invalid("there is no such flow");
+const UNKNOWN: Error = Error::Invalid("there is no such flow: use the key of `add_flow`, until its removal");
 
 struct Flow<A: Allocator> {
     memory: MemoryKey,
@@ -148,7 +148,9 @@ where
     /// is shorter, or [`Release::Keep`] of the whole ring, and those of [`Engine::register`].
     pub fn add_flow(&mut self, memory: M, layout: FlowLayout, release: Release) -> Result<FlowKey, Error> {
         if matches!(release, Release::Keep(keep) if keep >= layout.ring()) {
-            return Err(Error::Invalid("`Release::Keep` leaves room for at least one grain or sample of the ring"));
+            return Err(Error::Invalid(
+                "`Release::Keep` keeps the whole ring: leave room for at least one grain or sample",
+            ));
         }
         let full = Error::Full("MediaAttr::flows");
         if !self.flows.has_room() {
@@ -312,7 +314,12 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
         };
         let (written, sequence) = written;
         let Some(news) = inflow.written(written, sequence, error.is_some()) else {
-            inflow.fail(peer, Error::Invalid("the initiator does not keep to its flow or its room"));
+            inflow.fail(
+                peer,
+                Error::Invalid(
+                    "the initiator does not keep to its flow or its room: use the same version of loom on both sides",
+                ),
+            );
             self.refuse(attachment, Refusal::Protocol);
             return rejected;
         };

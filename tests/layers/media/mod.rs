@@ -15,13 +15,13 @@
 //! | 9 lost in front of a shutdown, 14 lost by a removal | `m::ends::grains_sent_before_a_disconnection_are_reported_before_it`, `targets::a_target_that_is_removed_under_load_ends_all_its_transfers` |
 //! | 10 fewer valid slices | `grains::slices_become_valid_in_order_while_their_writes_overtake_each_other` |
 //! | 12 a write of no bytes | `peers_in_c::a_target_in_c_receives_grains_slices_and_headers`: a header is one write |
-//! | 15, 16, 18 memory of errors, states and closing | no such states in safe Rust. AddressSanitizer and valgrind over these tests |
+//! | 15, 16, 18 memory of errors, states and closing | `targets::a_thousand_setups_and_teardowns_return_all_memory`, `fault_injection` of the core, AddressSanitizer over all of these |
 //! | 17 no node | `Hints::at` takes it |
-//! | 19 `max_msg_size` | `transfer::moving`. Those of MXL's mode have no test: `tcp` has no maximum |
+//! | 19 `max_msg_size` | `transfer::moving`, in MXL's mode `fabrics::tests` of the package |
 //! | 20 infos of another kind | `mxl::formats::wrong_infos_are_refused_by_their_key`, `m::targets_of_other_flows_providers_and_addresses_are_refused` |
 //! | 21 headers of samples are reused | `samples_arrive_over_the_ends_of_both_rings`: each transfer has a block |
 //! | 22, 26 one completion for each call, blocking progress | `poll` takes all, and does not block |
-//! | 23 readers | `mxl::readers`, `mxl::files` |
+//! | 23 readers | `mxl::readers`, `mxl::files`, `mxl::fabric::grains_that_the_writer_overwrites_are_not_reported_as_sent_or_complete` |
 //! | 24 allocation | the program `no_alloc` |
 //! | 25 queues for one direction | all queues have both, `peers_in_c` over both versions |
 //! | 27, 28 the demo | `a_flow_of_mxl_goes_from_one_domain_to_another` of the command |
@@ -35,3 +35,29 @@ mod samples;
 mod sequences;
 mod targets;
 mod world;
+
+/// Checks that each error text has a remedy behind a colon, in lower case.
+#[test]
+fn errors_of_the_package_name_their_remedies() {
+    let (mut folders, mut texts) = (vec![concat!(env!("CARGO_MANIFEST_DIR"), "/layers/media/src").into()], 0);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir::<std::path::PathBuf>(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let source = std::fs::read_to_string(&path).unwrap();
+            for kind in ["Invalid(", "Flow(", "=>"] {
+                for text in source.split(kind).skip(1).filter_map(|rest| rest.trim_start().strip_prefix('"')) {
+                    let text = text.split('"').next().unwrap();
+                    // The cause of a failed call follows in its message.
+                    let is_sentence = text.contains(' ') && text != "a system call failed";
+                    assert!(!is_sentence || text.contains(": "), "{}: {text}", path.display());
+                    texts += usize::from(is_sentence);
+                }
+            }
+        }
+    }
+    assert!(texts > 50, "{texts} texts");
+}

@@ -1,10 +1,11 @@
 //! Targets that fall behind, leave under load, fail and return, and initiators that compete.
 
+use loom_alloc::Ledger;
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::soft::Plan;
 use loom_core::{Domain, Error};
 use loom_fabric::loom_core;
-use loom_media::{FlowLayout, Initiator, InitiatorEvent, MediaAttr, Release, TargetEvent, TargetStatus};
+use loom_media::{FlowLayout, Initiator, InitiatorEvent, MediaAttr, Release, Target, TargetEvent, TargetStatus};
 
 use super::world::{World, attr, network, picture, receiver, record};
 
@@ -54,6 +55,42 @@ fn a_stalled_target_keeps_its_grains_and_delays_no_other() {
         let lapped = world.receivers[0].events.iter().any(|event| matches!(event, TargetEvent::Lapped { from: 4, .. }));
         lapped && world.initiator.in_progress() == 0
     });
+}
+
+/// Faults 15, 16 and 18: states and objects that are left behind. Each cycle ends while connecting,
+/// while a grain is sent, or after it.
+#[test]
+fn a_thousand_setups_and_teardowns_return_all_memory() {
+    static LEDGER: Ledger<2> = Ledger::new();
+    let network = network();
+    for cycle in 0..1000 {
+        let domain = Domain::open(&network.info()).unwrap();
+        let account = |name| LEDGER.account(name, Global).unwrap();
+        let mut initiator = Initiator::open_in(std::slice::from_ref(&domain), attr(), account("initiator")).unwrap();
+        let mut target = Target::open_in(&[domain], attr(), account("target")).unwrap();
+        let memory = || vec![0; ring(2).bytes() as usize];
+        let received = target.add_flow(memory(), ring(2), Release::Keep(1)).unwrap();
+        let sent = initiator.add_flow(memory(), ring(2), 0).unwrap();
+        let mut record = [0; 2048];
+        let len = target.record(received, &mut record).unwrap();
+        let key = initiator.add_target(sent, &record[..len]).unwrap();
+        if cycle % 3 > 0 {
+            while initiator.status(key) != Some(TargetStatus::Ready) {
+                let _ = (initiator.poll(0).unwrap(), target.poll(0).unwrap());
+            }
+            assert_eq!(initiator.send_grain(sent, 0, 0..24).unwrap().submitted, 1);
+        }
+        if cycle % 3 > 1 {
+            while !matches!(target.poll(0).unwrap(), Some(TargetEvent::Complete { .. })) {
+                let _ = initiator.poll(0).unwrap();
+            }
+        }
+        assert!(LEDGER.entries().all(|entry| entry.bytes > 0));
+        drop((initiator, target));
+        for entry in LEDGER.entries() {
+            assert_eq!((entry.bytes, entry.blocks), (0, 0), "{entry:?} after {cycle} cycles");
+        }
+    }
 }
 
 /// Reuse of a slot with writes in flight by the initiator, in real time.
@@ -135,7 +172,7 @@ fn a_second_initiator_is_refused_until_the_first_has_left() {
             break result;
         }
     };
-    assert_eq!(refused, Err(Error::Invalid("another initiator is attached to the target")));
+    assert_eq!(refused, Err(Error::Invalid("another initiator is attached to the target: remove it there first")));
     other.remove_target(target).unwrap();
     while !matches!(other.poll(0).unwrap(), Some(InitiatorEvent::Removed { .. })) {}
     // The first one continues.
@@ -186,7 +223,10 @@ fn a_flow_that_its_target_removes_ends_at_the_initiator_first() {
     world.until(|world| matches!(world.receivers[0].events.last(), Some(TargetEvent::Detached { .. })));
     world.receivers[0].target.remove_flow(flow).unwrap();
     let key = world.receivers[0].key.unwrap();
-    assert_eq!(world.initiator.status(key), Some(TargetStatus::Failed(Error::Invalid("the target ends the flow"))));
+    assert_eq!(
+        world.initiator.status(key),
+        Some(TargetStatus::Failed(Error::Invalid("the target ends the flow: use the record of another one")))
+    );
     world.initiator.remove_target(key).unwrap();
     world.until(|world| world.events.contains(&InitiatorEvent::Removed { target: key }));
     world.initiator.remove_flow(world.flow).unwrap();
@@ -199,7 +239,10 @@ fn targets_of_another_layout_are_refused_before_they_are_reached() {
     other.slice_len[1] = 34;
     let receiver = receiver(&network.info(), FlowLayout::Grains(other, 4), Release::Keep(1), attr());
     let refused = world.initiator.add_target(world.flow, &record(&receiver));
-    assert_eq!(refused, Err(Error::Invalid("the target has another layout than the flow")));
+    assert_eq!(
+        refused,
+        Err(Error::Invalid("the target has another layout than the flow: use the same format on both sides"))
+    );
     for cut in [0, 8, 40, 200] {
         assert!(world.initiator.add_target(world.flow, &record(&receiver)[..cut]).is_err());
     }

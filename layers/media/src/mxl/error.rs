@@ -40,14 +40,18 @@ impl MxlError {
 
     const fn text(&self) -> &'static str {
         match self {
-            MxlError::Definition(_) => "a key of an MXL flow definition or of options is missing or invalid",
+            MxlError::Definition(_) => {
+                "a key of an MXL flow definition or of options is missing or invalid: correct the file"
+            }
             MxlError::TargetInfo(_) => {
-                "a key of an MXL target's info is missing or invalid, or of another kind of flow"
+                "a key of an MXL target's info is missing or invalid, or of another kind of flow: use the newest info"
             }
             MxlError::Flow(text) | MxlError::Invalid(text) => text,
             MxlError::Stale => "the flow has been deleted or replaced: open it again",
             MxlError::TooEarly => "the grain or the samples have not been committed: wait for longer",
-            MxlError::TooLate => "the ring no longer has the grain or the samples",
+            MxlError::TooLate => {
+                "the ring no longer has the grain or the samples: read later ones, or lengthen the history"
+            }
             MxlError::System { .. } => "a system call failed",
         }
     }
@@ -57,7 +61,7 @@ impl fmt::Display for MxlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.text())?;
         match self {
-            MxlError::Definition(key) | MxlError::TargetInfo(key) => write!(f, ": `{key}`"),
+            MxlError::Definition(key) | MxlError::TargetInfo(key) => write!(f, ", `{key}`"),
             MxlError::System { call, errno } => write!(f, ": {call}: {errno}"),
             _ => Ok(()),
         }

@@ -74,13 +74,17 @@ impl Files {
             }
             match Self::open(domain, definition.id, true) {
                 Ok(files) if files.definition == definition => return Ok(files),
-                Ok(_) => return Err(MxlError::Invalid("the flow exists with another rate or format")),
+                Ok(_) => {
+                    return Err(MxlError::Invalid(
+                        "the flow exists with another rate or format: use another identifier, or its definition",
+                    ));
+                }
                 // Being deleted.
                 Err(MxlError::Stale) => {}
                 Err(error) => return Err(error),
             }
         }
-        Err(MxlError::Flow("other processes create and delete the flow all the time"))
+        Err(MxlError::Flow("other processes create and delete the flow all the time: try again later"))
     }
 
     /// `None` if the flow exists.
@@ -105,7 +109,9 @@ impl Files {
         let data = Memory::map(&locks, rustix::param::page_size(), true)?;
         let batches = batches(&definition, &layout);
         let header = header(&definition, &layout, batches, inode);
-        data.window().copy_from(0, &header).map_err(|_| MxlError::Flow("a page is shorter than the header"))?;
+        data.window()
+            .copy_from(0, &header)
+            .map_err(|_| MxlError::Flow("a page is shorter than the header: use pages of 4 KiB or more"))?;
         let ring = match layout {
             FlowLayout::Grains(grain, slots) => {
                 fs::create_dir(of("grains")).map_err(MxlError::io("mkdir"))?;
@@ -138,23 +144,29 @@ impl Files {
         let mut locks = vec![file];
         let data = Memory::map(&locks, rustix::param::page_size(), is_writer)?;
         let mut header = [0; DATA_LEN];
-        data.window().copy_to(0, &mut header).map_err(|_| MxlError::Flow("a page is shorter than the header"))?;
+        data.window()
+            .copy_to(0, &mut header)
+            .map_err(|_| MxlError::Flow("a page is shorter than the header: use pages of 4 KiB or more"))?;
         let word = |at| u32::from_ne_bytes(take(&header, at));
         if word(0) != 1 {
-            return Err(MxlError::Flow("the flow's header has another version"));
+            return Err(MxlError::Flow("the flow's header has another version: use a writer of MXL 1"));
         }
         if u64::from_ne_bytes(take(&header, INODE)) != inode {
             return Err(MxlError::Stale);
         }
         let len = if matches!(definition.format, FlowFormat::Audio { .. }) { word(140) } else { word(152) };
-        let layout = definition.with_ring(len).ok_or(MxlError::Flow("the flow has an empty or too long ring"))?;
+        let layout = definition.with_ring(len).ok_or(MxlError::Flow(
+            "the flow has an empty or too long ring: delete its directory, and create it again",
+        ))?;
         let batches = (word(48), word(52));
         let own = self::header(&definition, &layout, batches, inode);
         // Of the definition and the ring.
         let shape = if matches!(layout, FlowLayout::Grains(..)) { 136..156 } else { 136..144 };
         let is_same = [8..28, 32..48, shape].into_iter().all(|range| header.get(range.clone()) == own.get(range));
         if definition.id != id || !is_same || batches.0 == 0 || batches.1 == 0 {
-            return Err(MxlError::Flow("the flow's header and definition differ"));
+            return Err(MxlError::Flow(
+                "the flow's header and definition differ: delete its directory, and create it again",
+            ));
         }
         let ring = match layout {
             FlowLayout::Grains(grain, slots) => {
@@ -281,7 +293,9 @@ fn open_file(path: &Path, is_writer: bool, len: u64) -> Result<(OwnedFd, u64), M
     let found = fstat(&file).map_err(MxlError::system("fstat"))?;
     let is_long = u64::try_from(found.st_size).is_ok_and(|size| size >= len);
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile || !is_long {
-        return Err(MxlError::Flow("a file of the flow is too short, or not a regular file"));
+        return Err(MxlError::Flow(
+            "a file of the flow is too short, or not a regular file: delete its directory, and create it again",
+        ));
     }
     Ok((file, found.st_ino))
 }

@@ -35,7 +35,9 @@ impl Memory {
     pub(super) fn map(files: &[OwnedFd], stride: usize, writable: bool) -> Result<Self, MxlError> {
         let len =
             files.len().checked_mul(stride).filter(|len| *len > 0 && stride.is_multiple_of(rustix::param::page_size()));
-        let len = len.ok_or(MxlError::Flow("a ring has more bytes than the address space, or parts of pages"))?;
+        let len = len.ok_or(MxlError::Flow(
+            "a ring has more bytes than the address space, or parts of pages: shorten the history of the domain",
+        ))?;
         // SAFETY: the kernel chooses the addresses.
         let base = unsafe {
             mmap_anonymous(ptr::null_mut(), len, ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE)
@@ -56,7 +58,8 @@ impl Memory {
                 return Err(MxlError::system("mmap")(errno));
             }
         }
-        let at = NonNull::new(base.cast()).ok_or(MxlError::Flow("the ring is mapped at address 0"))?;
+        let at = NonNull::new(base.cast())
+            .ok_or(MxlError::Flow("the ring is mapped at address 0: raise `vm.mmap_min_addr`"))?;
         Ok(Memory { at, len, writable })
     }
 

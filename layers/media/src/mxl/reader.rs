@@ -68,7 +68,8 @@ impl FlowReader {
     /// - [`MxlError::Invalid`] for more bytes than a slot, or samples.
     #[doc(alias = "mxlFlowReaderGetGrain")]
     pub fn read_grain(&self, index: u64, slices: u16, out: &mut [u8], wait: Duration) -> Result<GrainHeader, MxlError> {
-        const INVALID: MxlError = MxlError::Invalid("a flow of samples, or more bytes than a slot");
+        const INVALID: MxlError =
+            MxlError::Invalid("a flow of samples, or more bytes than a slot: pass at most `GrainLayout::len`");
         let FlowLayout::Grains(layout, _) = self.files.layout else { return Err(INVALID) };
         let at = self.files.slot(index).filter(|_| out.len() as u64 <= layout.len()).ok_or(INVALID)?;
         let header = || {
@@ -78,7 +79,7 @@ impl FlowReader {
             if index > head {
                 return Err(MxlError::TooEarly);
             }
-            let header = header.ok_or(MxlError::Flow("a grain's header has another version"))?;
+            let header = header.ok_or(MxlError::Flow("a grain's header has another version: use a writer of MXL 1"))?;
             if index < self.files.oldest(head) || header.index > index {
                 return Err(MxlError::TooLate);
             }
@@ -103,8 +104,9 @@ impl FlowReader {
     /// Readers have half of the ring.
     #[doc(alias = "mxlFlowReaderGetSamples")]
     pub fn read_samples(&self, channel: u16, start: u64, out: &mut [u8], wait: Duration) -> Result<(), MxlError> {
-        const INVALID: MxlError =
-            MxlError::Invalid("no such channel, parts of a sample, or more than half of the ring");
+        const INVALID: MxlError = MxlError::Invalid(
+            "no such channel, parts of a sample, or more than half of the ring: see `FlowReader::layout`",
+        );
         let FlowLayout::Samples(layout) = self.files.layout else { return Err(INVALID) };
         let count = (out.len() / usize::from(layout.word)) as u64;
         let end = start.checked_add(count).filter(|_| count <= u64::from(layout.len / 2)).ok_or(INVALID)?;

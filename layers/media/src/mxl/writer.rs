@@ -111,7 +111,7 @@ impl FlowWriter {
         let FlowLayout::Grains(layout, slots) = self.files.layout else { return Err(NO_GRAINS) };
         let head = self.head();
         if valid > layout.slices {
-            return Err(MxlError::Invalid("a grain has fewer slices"));
+            return Err(MxlError::Invalid("a grain has fewer slices: commit at most those of its layout"));
         }
         if index < head {
             return Err(MxlError::TooLate);
@@ -145,7 +145,8 @@ impl FlowWriter {
     /// or grains.
     #[doc(alias = "mxlFlowWriterCommitSamples")]
     pub fn commit_samples(&mut self, start: u64, count: u32) -> Result<(), MxlError> {
-        const INVALID: MxlError = MxlError::Invalid("a flow of grains, or more samples than half of the ring");
+        const INVALID: MxlError =
+            MxlError::Invalid("a flow of grains, or more samples than half of the ring: commit shorter blocks");
         let samples = self.samples().filter(|samples| count <= samples.layout.len / 2).ok_or(INVALID)?;
         let (head, layout) = (self.head(), samples.layout);
         let end = start.checked_add(count.into()).ok_or(INVALID)?;
@@ -181,7 +182,7 @@ impl FlowWriter {
     }
 }
 
-const NO_GRAINS: MxlError = MxlError::Invalid("the flow has samples");
+const NO_GRAINS: MxlError = MxlError::Invalid("the flow has samples: use the functions for samples");
 
 impl fmt::Debug for FlowWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -203,7 +203,7 @@ fn forged_headers_of_grains_do_not_reach_beyond_the_slot() {
     assert!(matches!(read(), Err(MxlError::Flow(_))));
     // The head of a forger.
     overwrite(&domain.flow("data"), 200, &[0xff; 8]);
-    assert_eq!(read().unwrap_err(), MxlError::Flow("a grain's header has another version"));
+    assert_eq!(read().unwrap_err(), MxlError::Flow("a grain's header has another version: use a writer of MXL 1"));
     assert_eq!(writer.commit_grain(4, 17, false), Err(MxlError::TooLate));
     writer.commit_grain(u64::MAX, 17, false).unwrap();
     assert_eq!(reader.read_grain(u64::MAX, 17, &mut [0; 8], Duration::ZERO).unwrap().index, u64::MAX);

@@ -9,7 +9,7 @@ use loom_core::endpoint::{Binding, Connecting};
 use loom_core::error::OpenError;
 use loom_core::exposed::Window;
 use loom_core::transport::Connected;
-use loom_core::vocabulary::{AddressFormat, MsgOrder};
+use loom_core::vocabulary::AddressFormat;
 use loom_core::{
     Access, Buffer, Completion, Cq, CqAttr, CqError, Domain, EndpointAddr, EqAttr, EqEvent, Errno, Error, EventQueue,
     Mr, MsgEndpoint,
@@ -19,7 +19,7 @@ use super::super::files::Files;
 use super::super::memory::Ring;
 use super::super::{FlowReader, MxlError, TargetInfo};
 use super::posting::{Posting, block_len};
-use super::{FabricsAttr, Part, Source, provider, register};
+use super::{FabricsAttr, NO_ORDER, Part, Source, orders_writes, provider, register};
 use crate::backlog::{self, Backlog};
 use crate::flow::Samples;
 use crate::layout::FlowLayout;
@@ -131,8 +131,6 @@ impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsInitiator<'m, T, M> {
         let attributes = domain.info().attributes();
         let granted = attributes.tx.msg_order.intersection(attributes.rx.msg_order);
         let piece = attributes.endpoint.max_msg_size as u64;
-        let is_ordered = granted.intersects(MsgOrder::WAW | MsgOrder::RMA_WAW)
-            && attributes.endpoint.max_order_waw_size as u64 >= piece.min(layout.bytes());
         // As many may wait for their reports.
         let sendings = 2 * usize::from(attr.targets) * usize::from(attr.transfers);
         let (blocks, scratch, longest) = match layout {
@@ -144,9 +142,8 @@ impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsInitiator<'m, T, M> {
                 (Some(blocks), usize::from(samples.word) * attr.batch as usize, block)
             }
         };
-        if longest > piece && !is_ordered {
-            return Err(NO_ORDER);
-        }
+        let ordered = attributes.endpoint.max_order_waw_size as u64;
+        let is_ordered = orders_writes(granted, ordered.min(layout.bytes()), piece.min(layout.bytes()), longest)?;
         let cq = Cq::open(domain, CqAttr { endpoints: attr.targets.max(1), ..CqAttr::new(attr.depth) })?;
         Ok(FabricsInitiator {
             links: (0..attr.targets.into()).map(|index| (TargetKey::new(index), None)).collect(),
@@ -178,8 +175,7 @@ impl<'m, T: Connected + 'm> FabricsInitiator<'m, T, Ring> {
     }
 }
 
-const NO_ORDER: Error = Error::Invalid("the provider does not order the writes of a transfer: use whole grains");
-const UNKNOWN: Error = Error::Invalid("there is no such target");
+const UNKNOWN: Error = Error::Invalid("there is no such target: use the key of `add_target`, until its removal");
 
 impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
     /// Adds a target, which is connected in [`poll`](Self::poll).
@@ -190,19 +186,25 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
     #[doc(alias = "mxlFabricsInitiatorAddTarget")]
     pub fn add_target(&mut self, info: TargetInfo) -> Result<TargetKey, Error> {
         info.fits(&self.layout).map_err(|error| match error {
-            MxlError::TargetInfo("regions") => Error::Invalid("the target has slots of another length"),
-            _ => Error::Invalid("the target has another kind of flow"),
+            MxlError::TargetInfo("regions") => {
+                Error::Invalid("the target has slots of another length: use the same format on both sides")
+            }
+            _ => Error::Invalid("the target has another kind of flow: use the same format on both sides"),
         })?;
         if info.provider != provider(&self.domain) {
-            return Err(Error::Invalid("the target has another provider than the domain"));
+            return Err(Error::Invalid(
+                "the target has another provider than the domain: open the domain over that of its info",
+            ));
         }
         let format = AddressFormat::from_raw(info.address_format);
         if format != self.domain.info().attributes().addr_format {
-            return Err(Error::Invalid("the target has another address format than the domain"));
+            return Err(Error::Invalid(
+                "the target has another address format than the domain: query the domain with that of its info",
+            ));
         }
         let address = EndpointAddr::new(format, &info.fabric_address)?;
         if self.links.iter().flat_map(|(_, link)| link).any(|link| link.info.id == info.id) {
-            return Err(Error::Invalid("the target has been added"));
+            return Err(Error::Invalid("the target has been added: remove it first"));
         }
         let free = self.links.iter_mut().find(|(_, link)| link.is_none());
         let (key, link) = free.ok_or(Error::Full("FabricsAttr::targets"))?;
@@ -324,14 +326,16 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
     fn send_slices(&mut self, index: u64, Range { start, end }: Range<u16>, invalid: bool) -> Result<Fanout, Error> {
         let FlowLayout::Grains(layout, _) = self.layout else { return Err(NO_GRAINS) };
         if start > end || end > layout.slices || start == end && start > 0 {
-            return Err(Error::Invalid("the grain does not have these slices"));
+            return Err(Error::Invalid(
+                "the grain does not have these slices: send at most those of `GrainLayout::slices`",
+            ));
         }
         if index < self.next || index == u64::MAX {
             return Err(GONE);
         }
         let next_slice = if index == self.next { self.next_slice } else { 0 };
         if !invalid && start != next_slice {
-            return Err(Error::Invalid("the slices do not follow the last ones of the grain"));
+            return Err(Error::Invalid("the slices do not follow the last ones of the grain: send them without gaps"));
         }
         if start != end && end - start < layout.slices && !self.is_ordered {
             return Err(NO_ORDER);
@@ -545,9 +549,9 @@ impl Sending {
 
 const UNANSWERED: Error =
     Error::Invalid("the target does not accept the connection in time: restart it, or raise `FabricsAttr::connect`");
-const NO_GRAINS: Error = Error::Invalid("the flow has samples");
-pub(super) const NO_SAMPLES: Error = Error::Invalid("the flow has grains");
-const GONE: Error = Error::Invalid("the flow has gone beyond these, or its ring is shorter");
+const NO_GRAINS: Error = Error::Invalid("the flow has samples: use the functions for samples");
+pub(super) const NO_SAMPLES: Error = Error::Invalid("the flow has grains: use the functions for grains");
+const GONE: Error = Error::Invalid("the flow has gone beyond these, or its ring is shorter: go on with later ones");
 
 impl<T: Connected, M: Buffer + Send> fmt::Debug for FabricsInitiator<'_, T, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

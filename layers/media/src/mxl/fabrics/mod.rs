@@ -19,7 +19,7 @@ use std::vec::Vec;
 
 use loom_core::buffer::Lent;
 use loom_core::mr::MrAttr;
-use loom_core::vocabulary::{EndpointType, MemoryKey, MrMode};
+use loom_core::vocabulary::{EndpointType, MemoryKey, MrMode, MsgOrder};
 use loom_core::{Access, Buffer, Domain, Error, Mr, SourceBuffer, Transport};
 
 pub use self::initiator::FabricsInitiator;
@@ -69,20 +69,29 @@ fn register<'m, T: Transport, M: Buffer + Send + 'm>(
         FlowLayout::Samples(layout) => (1..=layout.len / 3).contains(&attr.batch),
     };
     if attr.targets == 0 || attr.transfers == 0 || attr.depth == 0 {
-        return Err(Error::Invalid("`FabricsAttr` has no targets, transfers or depth"));
+        return Err(Error::Invalid("`FabricsAttr` has no targets, transfers or depth: use at least 1 of each"));
     }
     if !layout.is_valid() || !fits {
         return Err(Error::Invalid(
-            "a flow of MXL has slices with a header of 8,192 bytes, or samples for `FabricsAttr::batch`",
+            "the layout is not of MXL: use slices with a header of 8,192 bytes, or samples for `FabricsAttr::batch`",
         ));
     }
     let is_remote = access.contains(Access::REMOTE_WRITE);
     let attr = if is_remote { with_random_key(domain, access) } else { MrAttr::new(access) };
     let region = Mr::open(domain, memory, attr)?;
     if (region.window().len() as u64) < layout.bytes() {
-        return Err(Error::Invalid("the memory is shorter than the ring of the flow"));
+        return Err(Error::Invalid("the memory is shorter than the ring of the flow: use `FlowLayout::bytes`"));
     }
     Ok(region)
+}
+
+const NO_ORDER: Error = Error::Invalid("the provider does not order the writes of a transfer: use whole grains");
+
+/// Returns `true` if a provider orders writes of at most `piece` bytes. Fails if it does not, and
+/// the longest transfer is several.
+fn orders_writes(granted: MsgOrder, ordered: u64, piece: u64, longest: u64) -> Result<bool, Error> {
+    let is_ordered = granted.intersects(MsgOrder::WAW | MsgOrder::RMA_WAW) && ordered >= piece;
+    if longest > piece && !is_ordered { Err(NO_ORDER) } else { Ok(is_ordered) }
 }
 
 /// Name in the info of a target. MXL has no name for `loom-tcp`, which has the wire format of
@@ -150,3 +159,20 @@ unsafe impl<T: Transport, M: Buffer + Send> Buffer for Part<'_, T, M> {
     }
 }
 impl<T: Transport, M: Buffer + Send> SourceBuffer for Part<'_, T, M> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transfers_of_several_writes_require_their_order() {
+        const MIB: u64 = 1 << 20;
+        for order in [MsgOrder::WAW, MsgOrder::RMA_WAW] {
+            assert_eq!(orders_writes(order, MIB, MIB, 6 * MIB), Ok(true));
+            assert_eq!(orders_writes(order, MIB - 1, MIB, MIB), Ok(false));
+            assert_eq!(orders_writes(order, 0, MIB, MIB + 1), Err(NO_ORDER));
+        }
+        assert_eq!(orders_writes(MsgOrder::SAS, MIB, MIB, MIB + 1), Err(NO_ORDER));
+        assert_eq!(orders_writes(MsgOrder::SAS, MIB, MIB, MIB), Ok(false));
+    }
+}

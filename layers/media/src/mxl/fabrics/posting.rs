@@ -75,14 +75,16 @@ impl<T: Connected, M: Buffer + Send> FabricsInitiator<'_, T, M> {
         let region = |at: u64| {
             let at = usize::try_from(at % link.info.regions.len() as u64).unwrap_or(0);
             let found = link.info.regions.get(at).copied();
-            let Region { addr, len, rkey } = found.ok_or(Error::Invalid("the target has no region"))?;
+            let Region { addr, len, rkey } =
+                found.ok_or(Error::Invalid("the target has no region: use its newest info"))?;
             let (base, key) = (RemoteAddr(addr), MemoryKey(rkey));
             Ok::<_, Error>((RemoteRegion { base, len, key, access: Access::REMOTE_WRITE }, at as u64))
         };
         let (part, blocks, (remote, data)) = match (part, self.layout) {
             (backlog::Part::Slices { index, start, end, .. }, FlowLayout::Grains(layout, slots)) => {
                 let (remote, slot) = region(index)?;
-                let slot = u16::try_from(slot).map_err(|_| Error::Invalid("MXL's slots have numbers of 16 bits"))?;
+                let slot = u16::try_from(slot)
+                    .map_err(|_| Error::Invalid("MXL's slots have numbers of 16 bits: use a shorter ring"))?;
                 let local = index % u64::from(slots) * layout.stride();
                 let data = Immediate { slot, end }.to_bits();
                 (part, Blocks::Slices { layout, local, remote: 0, start, end }, (remote, data.into()))
@@ -93,7 +95,7 @@ impl<T: Connected, M: Buffer + Send> FabricsInitiator<'_, T, M> {
                 let room = (remote.len.saturating_sub(BounceBuffer::HEADER_LEN)).checked_div(sample).unwrap_or(0);
                 let most = u32::try_from(room).unwrap_or(u32::MAX).min(self.attr.batch).min(count);
                 if most == 0 {
-                    return Err(Error::Invalid("the target's entries are shorter than a sample"));
+                    return Err(Error::Invalid("the target's entries are shorter than a sample: use its newest info"));
                 }
                 self.pack(number, &layout, start, most)?;
                 if self.source.as_ref().is_some_and(|files| files.check(start).is_err()) {
@@ -102,7 +104,7 @@ impl<T: Connected, M: Buffer + Send> FabricsInitiator<'_, T, M> {
                 let part = backlog::Part::Samples { start, count: most };
                 (part, Blocks::Samples { from: layout, to: layout, start, count: most }, (remote, entry))
             }
-            _ => return Err(Error::Invalid("a part of another kind of flow")),
+            _ => return Err(Error::Invalid("a part of another kind of flow: add the target again")),
         };
         let Some((_, Some(link))) = self.links.get_mut(index) else { return Ok(false) };
         link.backlog.remove(part);

@@ -168,7 +168,7 @@ impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsTarget<'m, T, M> {
             FlowLayout::Samples(_) => (Access::READ, 0),
         };
         if (1..3).contains(&slots) {
-            return Err(Error::Invalid("the ring of a target has three slots or more"));
+            return Err(Error::Invalid("the ring of a target has less than three slots: use a longer one"));
         }
         let memory = register(domain, memory, &layout, access, &attr)?;
         let bounce = match layout {
@@ -234,7 +234,7 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
             (_, Some((bounce, entries))) => {
                 (entries.remote(), bounce.entry_count, bounce.entry_size, bounce.entry_size)
             }
-            (_, None) => return Err(Error::Invalid("a flow of samples has entries")),
+            (_, None) => return Err(Error::Invalid("a flow of samples has entries: open the target again")),
         };
         let region = |at: u64| Region { addr: remote.base.0.wrapping_add(at * stride), len, rkey: remote.key.0 };
         Ok(TargetInfo {
