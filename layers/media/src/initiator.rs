@@ -148,13 +148,13 @@ where
             layout,
             next: first,
             next_slice: 0,
-            #[cfg(feature = "mxl")]
+            #[cfg(all(feature = "mxl", target_os = "linux"))]
             source: None,
         };
         self.flows.insert(flow).ok_or(full)
     }
 
-    #[cfg(feature = "mxl")]
+    #[cfg(all(feature = "mxl", target_os = "linux"))]
     pub(crate) fn set_source(&mut self, flow: FlowKey, files: std::sync::Arc<crate::mxl::Files>) {
         if let Some(flow) = self.flows.get_mut(flow) {
             flow.source = Some(files);

@@ -1,6 +1,6 @@
 //! [`Outflow`]: flow of an initiator, and the submission of its parts to a target.
 
-#[cfg(feature = "mxl")]
+#[cfg(all(feature = "mxl", target_os = "linux"))]
 use std::sync::Arc;
 
 use allocator_api2::alloc::Allocator;
@@ -21,7 +21,7 @@ pub(crate) struct Outflow {
     /// Minimum slice in this grain.
     pub(crate) next_slice: u16,
     /// Its writer does not wait.
-    #[cfg(feature = "mxl")]
+    #[cfg(all(feature = "mxl", target_os = "linux"))]
     pub(crate) source: Option<Arc<crate::mxl::Files>>,
 }
 
@@ -31,7 +31,7 @@ impl Outflow {
 
     /// Oldest number that the ring has.
     pub(crate) fn oldest(&self) -> u64 {
-        #[cfg(feature = "mxl")]
+        #[cfg(all(feature = "mxl", target_os = "linux"))]
         if let Some(files) = &self.source {
             return files.oldest(files.head());
         }
@@ -40,7 +40,7 @@ impl Outflow {
 
     /// Fails if the writer may have changed this number.
     pub(crate) fn check(&self, number: u64) -> Result<(), Error> {
-        #[cfg(feature = "mxl")]
+        #[cfg(all(feature = "mxl", target_os = "linux"))]
         if let Some(files) = &self.source {
             return files.check(number);
         }
