@@ -135,8 +135,8 @@ fn samples_of_a_flow_arrive_in_a_flow() {
     gateway.close();
 }
 
-/// Writes into the ring of the source regardless of transfers, with some polls after each grain. The
-/// target stalls until all are written.
+/// Writes into the ring of the source regardless of transfers, with some polls after each grain.
+/// The target stalls until all are written.
 #[test]
 fn grains_that_the_writer_overwrites_are_not_reported_as_sent_or_complete() {
     for polls in 0..6 {
