@@ -21,6 +21,7 @@ mod hosts;
 #[cfg(feature = "libfabric")]
 mod multicast;
 #[cfg(feature = "libfabric")]
+#[allow(clippy::duplicate_mod, reason = "the same cases over two transports")]
 mod process_death;
 #[cfg(feature = "libfabric")]
 mod scalable;
