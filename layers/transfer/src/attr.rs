@@ -20,7 +20,8 @@ pub struct EngineAttr {
     /// Values of immediate data that are counted: those below this number. 0 for providers without
     /// immediate data.
     pub values: usize,
-    /// Maximum number of simultaneous waits for arrivals.
+    /// Maximum number of simultaneous waits for arrivals, and of peers' failures kept for later
+    /// waits.
     pub waits: usize,
     /// Maximum number of peers' writes on each rail between two polls.
     pub remote_writes: u16,

@@ -80,6 +80,11 @@ pub enum Event<P> {
         /// [`CqError::TimedOut`] at the deadline, or the reason for which the writes of the peer have
         /// failed, or the peer.
         error: Error,
+        /// Number of the failed transfer's writes that have arrived or may still arrive, of the peer's
+        /// report. Use their memory for other data when so many were counted
+        /// ([`arrived`](crate::Engine::arrived)), or after closing the region. A failed write may
+        /// never arrive. `None` without a report.
+        late_writes: Option<u64>,
     },
     /// Notification of a peer, after the writes of its transfer
     /// ([`Engine::notification`](crate::Engine::notification)).

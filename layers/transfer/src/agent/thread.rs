@@ -450,7 +450,7 @@ where
         match event {
             Event::Ended(outcome) => self.ended(outcome),
             Event::Arrived(arrived) => self.end_wait(arrived.key, Ok(Done::Completed)),
-            Event::WaitFailed { wait, error } => self.end_wait(wait, Err(error)),
+            Event::WaitFailed { wait, error, .. } => self.end_wait(wait, Err(error)),
             Event::Notified(key) => self.messages.unread.push_back(Unread::Held(key)),
             Event::Peer { peer, result } => {
                 self.peers.unread.retain(|unread| unread.0 != peer);

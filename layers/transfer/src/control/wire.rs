@@ -36,6 +36,7 @@ pub(crate) enum Kind {
         value: u64,
         ending: EndingCode,
         late: u32,
+        operations: u64,
     },
     Ping,
     Pong,
@@ -72,14 +73,16 @@ impl Header {
                 (3 | u32::from(fragment) << 16, [index, generation, len, ending.0, late], operations)
             }
             Kind::Release(Number { index, generation }) => (4, [index, generation, 0, 0, 0], 0),
-            Kind::Failure { value, ending, late } => (5, [0, 0, 0, ending.0, late], value),
+            Kind::Failure { value, ending, late, operations } => {
+                let [first, second] = halves(operations);
+                (5, [first, second, 0, ending.0, late], value)
+            }
             Kind::Ping => (6, [0; 5], 0),
             Kind::Pong => (7, [0; 5], 0),
             Kind::Rail { rail, epoch, base } => (8, [rail, epoch, 0, 0, 0], base),
             Kind::Wait => (9, [0; 5], 0),
         };
-        #[expect(clippy::cast_possible_truncation, reason = "a word of 64 bits as two")]
-        let (low, high) = (value as u32, (value >> 32) as u32);
+        let [low, high] = halves(value);
         let mut out = [0; HEADER];
         put(&mut out, &[kind, self.to.index, self.to.generation, first, second, len, ending, late, low, high]);
         out
@@ -88,7 +91,7 @@ impl Header {
     pub(crate) fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let ([kind, index, generation, first, second, len, ending, late, low, high], body) = take::<10>(bytes)?;
         let (to, number) = (PeerKey { index, generation }, Number { index: first, generation: second });
-        let (ending, value) = (EndingCode(ending), u64::from(low) | u64::from(high) << 32);
+        let (ending, value) = (EndingCode(ending), whole([low, high]));
         #[expect(clippy::cast_possible_truncation, reason = "a word as two halves")]
         let (kind, fragment) = (kind as u16, (kind >> 16) as u16);
         let kind = match kind {
@@ -99,7 +102,7 @@ impl Header {
                 Kind::Notify { number, fragment, head }
             }
             4 => Kind::Release(number),
-            5 => Kind::Failure { value, ending, late },
+            5 => Kind::Failure { value, ending, late, operations: whole([first, second]) },
             6 => Kind::Ping,
             7 => Kind::Pong,
             8 => Kind::Rail { rail: first, epoch: second, base: value },
@@ -287,6 +290,15 @@ impl RailBody {
 fn put_address(address: &EndpointAddr, out: &mut [u8]) -> usize {
     // `check_message_len` has found that it fits.
     address.encode(out).unwrap_or(0)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a word of 64 bits as two")]
+const fn halves(word: u64) -> [u32; 2] {
+    [word as u32, (word >> 32) as u32]
+}
+
+fn whole([low, high]: [u32; 2]) -> u64 {
+    u64::from(low) | u64::from(high) << 32
 }
 
 fn put(out: &mut [u8], words: &[u32]) {

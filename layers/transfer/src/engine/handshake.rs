@@ -70,6 +70,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             link.granted = control.reset(peer, self.now);
         }
         if is_restarted {
+            self.waits.forget(peer);
             // Transfers in progress use numbers that the former engine granted.
             self.lose_peer(peer, Error::Provider(Errno::ECONNRESET));
         }

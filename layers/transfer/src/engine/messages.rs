@@ -8,6 +8,7 @@ use loom_core::error::PostError;
 use loom_core::{AddressError, Buffer, CqError, Errno, Error, Transport};
 
 use super::Engine;
+use super::waits::Failure;
 use crate::control::{
     Control, Destination, EndingCode, Header, Incoming, Kind, Notice, Notification, NotificationHead, NotificationKey,
     Sent,
@@ -211,8 +212,8 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
                 self.on_release(index, from, first);
                 false
             }
-            Some((from, Kind::Failure { value, ending, .. })) => {
-                self.on_failure(from, value, ending);
+            Some((from, Kind::Failure { value, ending, late, operations })) => {
+                self.on_failure(from, value, ending, operations.saturating_add(late.into()));
                 false
             }
             Some((from, Kind::Refuse(reason))) => {
@@ -257,13 +258,15 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         }
     }
 
-    fn on_failure(&mut self, from: PeerKey, value: u64, ending: EndingCode) {
+    fn on_failure(&mut self, from: PeerKey, value: u64, ending: EndingCode, writes: u64) {
         let error = match ending.decode() {
             Ending::Failed(error) => error,
-            _ => Error::Provider(Errno::ECANCELED),
+            Ending::Deadline => CqError::TimedOut.into(),
+            Ending::Done | Ending::Cancelled => Error::Provider(Errno::ECANCELED),
         };
-        let of = |peer: Option<PeerKey>| peer.is_none_or(|peer| peer == from);
-        self.waits.fail(error, |wait| wait.value == value && of(wait.peer));
+        if value < self.attr.values as u64 {
+            self.waits.report(value, from, Failure { error, late_writes: Some(writes) });
+        }
     }
 
     pub(super) fn send_messages(&mut self, check: &impl Fn(&P) -> Result<(), Error>) {
@@ -344,7 +347,8 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         let sent = match notice {
             Notice::Failure => {
                 let value = slot.data.unwrap_or(0);
-                let head = Header { to: link.name, kind: Kind::Failure { value, ending, late } };
+                let kind = Kind::Failure { value, ending, late, operations: slot.operations };
+                let head = Header { to: link.name, kind };
                 to.is_some_and(|to| control.send(&head, to, |_| 0))
             }
             Notice::Message(staged) => {

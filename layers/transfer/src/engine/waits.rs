@@ -7,6 +7,7 @@ use loom_core::storage::Array;
 use loom_core::{Buffer, CqError, Error, Transport};
 
 use super::Engine;
+use crate::link::LinkState;
 use crate::peers::PeerKey;
 use crate::plan::Plan;
 
@@ -20,7 +21,7 @@ use crate::plan::Plan;
 /// let mut engine = Engine::<_, Vec<u8>, Block, _>::open_in(&[domain], EngineAttr::default(), Global)?;
 /// let wait = engine.wait(Wait { deadline: 1_000, ..Wait::new(5, 16) })?;
 /// assert!(engine.poll(999)?.is_none());
-/// let Some(Event::WaitFailed { wait: ended, error }) = engine.poll(1_000)? else { panic!("the deadline") };
+/// let Some(Event::WaitFailed { wait: ended, error, .. }) = engine.poll(1_000)? else { panic!("the deadline") };
 /// assert_eq!((ended, error), (wait, Error::Queue(CqError::TimedOut)));
 /// # Ok::<_, Error>(())
 /// ```
@@ -48,7 +49,7 @@ impl Wait {
 
 impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T, M, P, A> {
     /// Waits for writes with one value of immediate data: by their total, until a deadline, or a
-    /// failure. [`poll`](Self::poll) reports the end.
+    /// failure, also an earlier one that ended no wait. [`poll`](Self::poll) reports the end.
     ///
     /// # Errors
     /// [`Error::Queue`] for a value of [`EngineAttr::values`](crate::EngineAttr::values) or above, or
@@ -58,7 +59,8 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             return Err(PostError::UnknownPeer.into());
         }
         let key = self.arrivals.wait_for(wait.value, wait.total)?;
-        self.waits.begin(key, wait);
+        let state = wait.peer.and_then(|peer| self.peers.link(peer)).map(|link| link.state);
+        self.waits.begin(key, wait, if let Some(LinkState::Failed(error)) = state { Some(error) } else { None });
         Ok(key)
     }
 
@@ -76,27 +78,56 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     }
 }
 
+#[derive(Clone, Copy)]
+pub(super) struct Failure {
+    pub(super) error: Error,
+    /// `None` without a report of the peer.
+    pub(super) late_writes: Option<u64>,
+}
+
+/// Report of a peer about its writes with a value.
+struct Report {
+    value: u64,
+    peer: PeerKey,
+    failure: Failure,
+}
+
+impl Report {
+    fn concerns(&self, wait: &Wait) -> bool {
+        self.value == wait.value && wait.peer.is_none_or(|peer| peer == self.peer)
+    }
+}
+
 /// Waits that may fail, in the order of their slots.
 pub(super) struct Waits<A: Allocator> {
-    slots: Array<Option<(ArrivalKey, Wait, Option<Error>)>, A>,
+    slots: Array<Option<(ArrivalKey, Wait, Option<Failure>)>, A>,
     used: usize,
     failed: usize,
     next_deadline: u64,
+    /// The last report of each value and peer, until a wait has failed by it.
+    reports: Array<Option<Report>, A>,
+    /// Replaced next, if all are in use.
+    oldest: usize,
 }
 
 impl<A: Allocator + Clone> Waits<A> {
     pub(super) fn new(len: usize, alloc: &A) -> Result<Self, OpenError> {
         let slots = Array::new_in(len, alloc.clone(), |_| None)?;
-        Ok(Waits { slots, used: 0, failed: 0, next_deadline: u64::MAX })
+        let reports = Array::new_in(len, alloc.clone(), |_| None)?;
+        Ok(Waits { slots, used: 0, failed: 0, next_deadline: u64::MAX, reports, oldest: 0 })
     }
 }
 
 impl<A: Allocator> Waits<A> {
-    pub(super) fn begin(&mut self, key: ArrivalKey, wait: Wait) {
+    pub(super) fn begin(&mut self, key: ArrivalKey, wait: Wait, error: Option<Error>) {
+        let report = self.reports.iter().flatten().find(|report| report.concerns(&wait));
+        let unreported = error.map(|error| Failure { error, late_writes: None });
+        let failure = report.map(|report| report.failure).or(unreported);
         // There are as many slots as waits of the table.
         if let Some(slot) = self.slots.iter_mut().find(|slot| slot.is_none()) {
-            *slot = Some((key, wait, None));
+            *slot = Some((key, wait, failure));
             self.used += 1;
+            self.failed += usize::from(failure.is_some());
             self.next_deadline = self.next_deadline.min(wait.deadline);
         }
     }
@@ -112,12 +143,36 @@ impl<A: Allocator> Waits<A> {
     }
 
     pub(super) fn fail(&mut self, error: Error, which: impl Fn(&Wait) -> bool) {
+        self.fail_with(Failure { error, late_writes: None }, which);
+    }
+
+    fn fail_with(&mut self, failure: Failure, which: impl Fn(&Wait) -> bool) {
         for (_, wait, failed) in self.slots.iter_mut().flatten() {
             if failed.is_none() && which(wait) {
-                *failed = Some(error);
+                *failed = Some(failure);
                 self.failed += 1;
             }
         }
+    }
+
+    /// Fails the waits for a peer's writes with a value, and those that begin later.
+    pub(super) fn report(&mut self, value: u64, peer: PeerKey, failure: Failure) {
+        let report = Report { value, peer, failure };
+        self.fail_with(failure, |wait| report.concerns(wait));
+        let is_same = |kept: &Report| kept.value == value && kept.peer == peer;
+        let same = self.reports.iter().position(|kept| kept.as_ref().is_some_and(is_same));
+        let at = same.or_else(|| self.reports.iter().position(Option::is_none)).unwrap_or_else(|| {
+            let next = (self.oldest + 1) % self.reports.len().max(1);
+            core::mem::replace(&mut self.oldest, next)
+        });
+        if let Some(kept) = self.reports.get_mut(at) {
+            *kept = Some(report);
+        }
+    }
+
+    /// Drops the reports of a peer's former engine.
+    pub(super) fn forget(&mut self, peer: PeerKey) {
+        self.reports.iter_mut().for_each(|report| drop(report.take_if(|report| report.peer == peer)));
     }
 
     pub(super) fn expire(&mut self, now: u64) {
@@ -129,14 +184,17 @@ impl<A: Allocator> Waits<A> {
         self.next_deadline = later.min().unwrap_or(u64::MAX);
     }
 
-    pub(super) fn next_failed<B: Allocator>(&mut self, arrivals: &Arrivals<B>) -> Option<(ArrivalKey, Error)> {
+    pub(super) fn next_failed<B: Allocator>(&mut self, arrivals: &Arrivals<B>) -> Option<(ArrivalKey, Failure)> {
         while self.failed > 0 {
             let slot = self.slots.iter_mut().find(|slot| slot.is_some_and(|slot| slot.2.is_some()))?;
-            let (key, _, error) = slot.take()?;
+            let (key, wait, failure) = slot.take()?;
             self.used -= 1;
             self.failed -= 1;
-            if let (Ok(()), Some(error)) = (arrivals.give_up(key), error) {
-                return Some((key, error));
+            if let (Ok(()), Some(failure)) = (arrivals.give_up(key), failure) {
+                if failure.late_writes.is_some() {
+                    self.reports.iter_mut().for_each(|report| drop(report.take_if(|report| report.concerns(&wait))));
+                }
+                return Some((key, failure));
             }
         }
         None
