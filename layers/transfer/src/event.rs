@@ -42,8 +42,8 @@ pub struct Outcome<P> {
     pub operations: u64,
     /// Bytes of these operations.
     pub bytes: u64,
-    /// Number of operations in flight, above 0 only after the deadline, or if a queue or the peer
-    /// failed. The provider may use the memory of the blocks until
+    /// Number of operations in flight, above 0 only after the deadline, or if a queue failed, or the
+    /// peer failed or was removed. The provider may use the memory of the blocks until
     /// [`Engine::operations_in_flight`](crate::Engine::operations_in_flight) is `None`.
     pub in_flight: u32,
 }

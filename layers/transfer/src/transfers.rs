@@ -82,15 +82,6 @@ impl<P> TransferSlot<P> {
         is_open
     }
 
-    /// Returns `false` if all operations have been posted.
-    pub(crate) fn stop_posting(&mut self, ending: Ending) -> bool {
-        let stops = self.stage == Stage::Posting;
-        if stops {
-            self.stop(ending);
-        }
-        stops
-    }
-
     pub(crate) fn end_posting(&mut self, piece: u64) {
         if self.cursor.is_lost() {
             self.fail(Error::Invalid("the plan panicked"));

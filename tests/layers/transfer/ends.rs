@@ -1,5 +1,7 @@
 //! Refusals, cancels, deadlines, removed peers, and memory in use.
 
+use std::time::Instant;
+
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::error::{OpenError, PostError};
 use loom_core::soft::{Every, Plan as Faults, RequiredModes};
@@ -7,6 +9,7 @@ use loom_core::vocabulary::RangeError;
 use loom_core::{Access, CqError, Domain, Errno, Error};
 use loom_fabric::loom_core;
 use loom_transfer::{Block, Blocks, Ending, EngineAttr, Event, RemoteMemory, Request};
+use support::posting::LIMIT;
 
 use super::sides::{AnyPlan, LEN, Side, Sides, address, block, faulty, network, rails, small, soft};
 
@@ -225,6 +228,33 @@ fn a_removed_peer_ends_its_transfers_and_others_continue() {
     assert_ne!(peer, sides.peer);
     sides.initiator.submit(Request::write(peer, sides.local, &sides.remote, block(0, 0, 1000))).unwrap();
     assert_eq!(sides.ended().result(), Ok(1000));
+}
+
+#[test]
+fn the_removal_of_a_peer_that_does_not_answer_ends_its_transfers() {
+    // Reordered writes complete after polls of the initiator.
+    for attr in [small(), EngineAttr { message: 1024, ..small() }] {
+        let faults = Faults { reorder: u32::MAX, ..Faults::new(7) };
+        let mut sides = faulty(1, faults, EngineAttr { piece: 100, peer_depth: 40, depth: 64, ..attr });
+        // Its operations are posted in part, and posted as a whole.
+        let parts = [10_000, 300].map(|len| Request::write(sides.peer, sides.local, &sides.remote, block(0, 0, len)));
+        let keys = parts.map(|request| sides.initiator.submit(request).unwrap());
+        let until = Instant::now() + LIMIT;
+        while keys.iter().any(|key| sides.initiator.operations_in_flight(*key) == Some(0)) {
+            assert!(matches!(sides.initiator.poll(0).unwrap(), None | Some(Event::Peer { result: Ok(()), .. })));
+            sides.drive_target();
+            assert!(Instant::now() < until, "posted within {LIMIT:?}");
+        }
+        assert!(sides.initiator.remove_peer(sides.peer));
+        for _ in keys {
+            let event = sides.initiator.poll(0).unwrap();
+            let Some(Event::Ended(outcome)) = event else { panic!("{event:?}") };
+            assert_eq!(outcome.ending, Ending::Failed(PostError::UnknownPeer.into()));
+            assert!(keys.contains(&outcome.key) && outcome.in_flight > 0);
+            assert_eq!(sides.initiator.operations_in_flight(outcome.key), Some(outcome.in_flight));
+        }
+        sides.initiator.deregister(sides.local).unwrap_err();
+    }
 }
 
 #[test]

@@ -73,21 +73,12 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         control.can_stage(message).then_some(()).ok_or(Error::Full("EngineAttr::messages"))
     }
 
-    /// Fails a peer, the [`Wait`](super::Wait)s for it, and its transfers, including those with
-    /// operations in flight.
     pub(super) fn fail_peer(&mut self, peer: PeerKey, error: Error) {
         self.peers.change(peer, LinkState::Failed(error));
         self.lose_peer(peer, error);
-        for index in self.transfers.indices() {
-            let slot = self.transfers.get_mut(index).filter(|slot| slot.peer == Some(peer));
-            // Operations and messages in flight may not complete.
-            if let Some(slot) = slot.filter(|slot| slot.stage == Stage::Draining) {
-                slot.fail(error);
-                self.transfers.end(index);
-            }
-        }
     }
 
+    /// Fails the [`Wait`](super::Wait)s for a peer, and its transfers.
     pub(super) fn lose_peer(&mut self, peer: PeerKey, error: Error) {
         let Engine { transfers, control, waits, peers, .. } = self;
         waits.fail(error, |wait| wait.peer == Some(peer));
@@ -96,13 +87,15 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
             if let (Some(number), Some(link)) = (slot.take_unused_number(), peers.link_mut(peer)) {
                 link.give_back(number);
             }
-            let stops = slot.stop_posting(Ending::Failed(error));
             let notice = slot.notice.take();
             if let (Some(Notice::Message(staged)), Some(control)) = (notice, control.as_mut()) {
                 control.discard(staged);
-                slot.fail(error);
             }
-            if stops || notice.is_some() {
+            if let Stage::Posting | Stage::Draining = slot.stage {
+                // Operations and messages in flight may not complete.
+                slot.fail(error);
+                transfers.end(index);
+            } else if notice.is_some() {
                 transfers.settle(index);
             }
         }

@@ -240,9 +240,8 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         Ok(peer)
     }
 
-    /// Removes a peer. Its transfers that have operations to post fail with
-    /// [`PostError::UnknownPeer`] once their operations in flight have completed. Returns `false` for
-    /// an unknown key.
+    /// Removes a peer. Its transfers fail with [`PostError::UnknownPeer`]. Its slot is free once
+    /// their operations in flight have completed. Returns `false` for an unknown key.
     pub fn remove_peer(&mut self, peer: PeerKey) -> bool {
         let vectors = Vectors::of(&self.rails, self.control.as_ref());
         let removed = self.peers.remove(peer, &vectors);
