@@ -460,7 +460,8 @@ fn a_read_notifies_the_owner_of_its_memory() {
 #[test]
 fn engines_that_do_not_fit_refuse_each_other_with_the_reason() {
     let other = |message| Error::Invalid(message);
-    let layout = other("the peer's engine has other `EngineAttr::message`, `notifications`, `fragments` or rails");
+    let layout =
+        other("the peer's engine has another layout: set `EngineAttr::message`, `notifications` and `fragments` alike");
     for attr in [
         EngineAttr { message: 2048, ..talking() },
         EngineAttr { notifications: 3, ..talking() },
@@ -502,6 +503,63 @@ fn an_engine_without_room_refuses_the_next_peer_with_the_reason() {
     }
     let full = Err(Error::Invalid("the peer's engine has no room: increase its `EngineAttr::peers`"));
     assert_eq!(reports, [Ok(()), full, full]);
+}
+
+#[test]
+fn engines_that_greet_at_one_time_are_all_refused() {
+    let info = network_of(32).info();
+    let mut target = Side::open_in(&rails(&info, 1), talking(), Global).unwrap();
+    let attr = EngineAttr { message: 2048, ..talking() };
+    let mut others: Vec<_> = (0..9).map(|_| Side::open_in(&rails(&info, 1), attr, Global).unwrap()).collect();
+    for side in &mut others {
+        side.insert_peer(&address(&target)).unwrap();
+        // All hellos are in flight.
+        assert!(side.poll(0).unwrap().is_none());
+    }
+    let (mut refused, until) = (0, Instant::now() + LIMIT);
+    while refused < others.len() {
+        assert!(target.poll(0).unwrap().is_none());
+        for side in &mut others {
+            if let Some(event) = side.poll(0).unwrap() {
+                assert!(matches!(event, Event::Peer { result: Err(Error::Invalid(_)), .. }), "{event:?}");
+                refused += 1;
+            }
+        }
+        assert!(Instant::now() < until, "within {LIMIT:?}: {refused}");
+    }
+    assert_eq!(target.strays(), 0);
+    // A peer is served afterwards.
+    let mut peer = Side::open_in(&rails(&info, 1), talking(), Global).unwrap();
+    peer.insert_peer(&address(&target)).unwrap();
+    while !matches!(target.poll(0).unwrap(), Some(Event::Peer { result: Ok(()), .. })) {
+        let _ = peer.poll(0).unwrap();
+        assert!(Instant::now() < until, "within {LIMIT:?}");
+    }
+}
+
+#[test]
+fn an_engine_at_the_address_of_another_peer_is_refused_with_the_reason() {
+    let info = network().info();
+    let mut target = Side::open_in(&rails(&info, 1), talking(), Global).unwrap();
+    let mut initiator = Side::open_in(&rails(&info, 2), talking(), Global).unwrap();
+    // The target has it with one of its two rails.
+    let whole = address(&initiator);
+    let len = (whole.len() - 10) / 3;
+    let mut part = [&whole[..10 + len], &whole[10 + 2 * len..]].concat();
+    part[8] = 1;
+    target.insert_peer(&part).unwrap();
+    let peer = initiator.insert_peer(&address(&target)).unwrap();
+    let (until, mut report) = (Instant::now() + LIMIT, None);
+    while report.is_none() {
+        let _ = target.poll(0).unwrap();
+        report = initiator.poll(0).unwrap();
+        assert!(Instant::now() < until, "within {LIMIT:?}");
+    }
+    let taken = Error::Invalid("the peer's engine has this address for another peer: remove that peer there");
+    assert!(
+        matches!(report, Some(Event::Peer { peer: of, result }) if (of, result) == (peer, Err(taken))),
+        "{report:?}"
+    );
 }
 
 #[test]

@@ -35,8 +35,9 @@ pub(crate) struct Control<'m, T: Transport, A: Allocator> {
     unposted: List,
     pub(crate) inbox: Inbox<A>,
     pub(crate) layout: Layout,
-    /// Address that a refusal is sent to, until it has been sent.
+    /// Address that a refusal is sent to, until it has been sent. Others wait in `refusable`.
     refused: Option<Peer>,
+    refusable: List,
     is_closed: bool,
 }
 
@@ -74,9 +75,10 @@ impl<'m, T: Transport + 'm, A: Allocator + Clone + Send + 'm> Control<'m, T, A> 
         let buffers = MessageBuffers::new(domain, (sends, receives), attr.message, alloc)?;
         let endpoint = cq.endpoint(&av)?;
         let inbox = Inbox::new(attr.peers, layout, alloc)?;
-        let (outbox, mut unposted) = (List::EMPTY, List::EMPTY);
+        let (outbox, mut unposted, refusable) = (List::EMPTY, List::EMPTY, List::EMPTY);
+        let (refused, is_closed) = (None, false);
         let mut control =
-            Control { endpoint, av, cq, buffers, outbox, unposted, inbox, layout, refused: None, is_closed: false };
+            Control { endpoint, av, cq, buffers, outbox, unposted, inbox, layout, refused, refusable, is_closed };
         for index in control.buffers.receives() {
             control.buffers.push(&mut unposted, index);
         }
@@ -231,13 +233,28 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         true
     }
 
-    /// Refuses the hello of an engine that is no peer. Returns `false` while another is refused.
+    /// Keeps a hello that cannot be refused yet. Returns `false` beyond [`RESERVE`].
+    pub(crate) fn refuse_later(&mut self, index: u32) -> bool {
+        let has_room = (self.refusable.len() as usize) < RESERVE;
+        if has_room {
+            self.buffers.push(&mut self.refusable, index);
+        }
+        has_room
+    }
+
+    pub(crate) fn next_refusable(&mut self) -> Option<u32> {
+        if self.refused.is_some() || self.buffers.free() == 0 { None } else { self.buffers.pop(&mut self.refusable) }
+    }
+
+    /// Refuses the hello of an engine that is no peer. Returns `false` while another is refused, or
+    /// without a buffer.
     pub(crate) fn refuse(&mut self, address: &EndpointAddr, name: PeerKey, reason: Refusal) -> bool {
         if self.refused.is_some() {
             return false;
         }
         let known = self.av.find(address);
-        let Some(route) = known.or_else(|| self.av.insert(address).ok()) else { return false };
+        // An address that is no address cannot be refused.
+        let Some(route) = known.or_else(|| self.av.insert(address).ok()) else { return true };
         let head = Header { to: name, kind: Kind::Refuse(reason) };
         let sent = self.send(&head, Destination { peer: None, route, transfer: None }, |_| 0);
         match known {

@@ -121,6 +121,8 @@ pub(crate) enum Refusal {
     Layout = 2,
     DataWidth = 3,
     Full = 4,
+    /// The address belongs to another peer, or one with another number of rails.
+    Taken = 5,
 }
 
 impl Refusal {
@@ -130,21 +132,23 @@ impl Refusal {
             2 => Refusal::Layout,
             3 => Refusal::DataWidth,
             4 => Refusal::Full,
+            5 => Refusal::Taken,
             _ => Refusal::Other,
         }
     }
 
     pub(crate) const fn error(self) -> Error {
         Error::Invalid(match self {
-            Refusal::Version => "the peer's engine has another version",
+            Refusal::Version => "the peer's engine has another version: run one version of loom on both sides",
             Refusal::Layout => {
-                "the peer's engine has other `EngineAttr::message`, `notifications`, `fragments` or rails"
+                "the peer's engine has another layout: set `EngineAttr::message`, `notifications` and `fragments` alike"
             }
             Refusal::DataWidth => {
-                "immediate data is too narrow for the peer's `EngineAttr::values` and `notifications`"
+                "immediate data is too narrow for both engines: reduce `EngineAttr::values` or `notifications`"
             }
             Refusal::Full => "the peer's engine has no room: increase its `EngineAttr::peers`",
-            Refusal::Other => "the peer's engine refuses",
+            Refusal::Taken => "the peer's engine has this address for another peer: remove that peer there",
+            Refusal::Other => "the peer's engine has a reason of its version: run one version of loom on both sides",
         })
     }
 }

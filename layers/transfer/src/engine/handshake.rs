@@ -42,23 +42,25 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         peers.owe(peer, Debt::Hello);
     }
 
-    /// Takes over a hello, or refuses it. Returns `false` for a stray.
-    pub(super) fn on_hello(&mut self, index: u32) -> bool {
+    /// Takes over a hello, or refuses it. Returns `None` if it cannot be refused yet, and `false` for
+    /// a stray.
+    pub(super) fn on_hello(&mut self, index: u32) -> Option<bool> {
         let hello = self.control.as_ref().and_then(|control| Hello::decode(control.body(index)?));
-        let Some((hello, address)) = hello else { return false };
+        let Some((hello, address)) = hello else { return Some(false) };
         let inserted = self.check_hello(&hello).and_then(|()| {
             let vectors = Vectors::of(&self.rails, self.control.as_ref());
             self.peers.insert_greeting(&address, hello.rails.into(), &vectors).map_err(|error| match error {
-                Error::Invalid(_) => Refusal::Layout,
-                _ => Refusal::Full,
+                Error::Full(_) | Error::Address(AddressError::Full) => Refusal::Full,
+                Error::Invalid(_) => Refusal::Taken,
+                _ => Refusal::Other,
             })
         });
-        let Some(control) = &mut self.control else { return false };
+        let control = self.control.as_mut()?;
         let (peer, is_new) = match inserted {
             Ok(inserted) => inserted,
-            Err(reason) => return control.refuse(&address, hello.from, reason),
+            Err(reason) => return control.refuse(&address, hello.from, reason).then_some(true),
         };
-        let Some(link) = self.peers.link_mut(peer) else { return false };
+        let link = self.peers.link_mut(peer)?;
         let width = self.data.common_width(hello.width);
         let mask = |bits: u32| u32::try_from((1_u64 << (width - bits).min(32)) - 1).unwrap_or(u32::MAX);
         let had_epoch = link.epoch.is_some();
@@ -78,7 +80,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             self.peers.owe(peer, Debt::Answer);
         }
         self.peers.busy = true;
-        true
+        Some(true)
     }
 
     fn check_hello(&self, hello: &Hello) -> Result<(), Refusal> {

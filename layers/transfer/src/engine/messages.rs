@@ -134,6 +134,9 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
                 }
             }
         }
+        while let Some(index) = self.control.as_mut().and_then(Control::next_refusable) {
+            self.receive(index);
+        }
         self.ping_or_fail_silent_peers();
         Ok(())
     }
@@ -192,7 +195,11 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         let is_stray = match header.map(|header| (header.to, header.kind)) {
             None => true,
             // The peer may be unknown.
-            Some((_, Kind::Hello)) => !self.on_hello(index),
+            Some((_, Kind::Hello)) => match self.on_hello(index) {
+                Some(is_hello) => !is_hello,
+                None if self.control.as_mut().is_some_and(|control| control.refuse_later(index)) => return,
+                None => true,
+            },
             Some((from, _)) if !self.on_sign_of_life(from) => true,
             Some((_, Kind::Notify { .. })) => {
                 if self.control.as_mut().is_some_and(|control| control.store(index)) {
