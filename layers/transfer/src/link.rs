@@ -1,7 +1,7 @@
 //! [`Link`]: state of a peer's control messages, and of the numbers that it grants.
 
 use loom_core::vocabulary::{MemoryKey, RemoteAddr};
-use loom_core::{Access, Error, Peer, RemoteRegion};
+use loom_core::{Access, CqError, Error, Peer, RemoteRegion};
 
 use crate::control::Hello;
 use crate::peers::PeerKey;
@@ -25,6 +25,8 @@ pub(crate) enum LinkState {
 }
 
 impl LinkState {
+    pub(crate) const SILENT: LinkState = LinkState::Failed(Error::Queue(CqError::TimedOut));
+
     pub(crate) const fn of(exists: bool) -> Self {
         if exists { LinkState::Greeting } else { LinkState::Absent }
     }

@@ -2,14 +2,14 @@
 
 use std::time::Instant;
 
-use loom_core::soft::Plan as Faults;
+use loom_core::soft::{Every, Plan as Faults};
 use loom_core::{CqError, Error};
 use loom_fabric::loom_core;
 use loom_transfer::{Ending, EngineAttr, Event, Outcome, Request};
 use support::posting::LIMIT;
 
 use super::messages::{Seen, pages, submit, talking};
-use super::sides::{block, faulty, soft};
+use super::sides::{Sides, block, faulty, network, rails, soft};
 
 #[test]
 fn a_peer_that_is_silent_fails_and_returns() {
@@ -53,6 +53,36 @@ fn a_peer_that_is_silent_fails_and_returns() {
     submit(&mut sides, &pages(), b"again");
     seen.until(&mut sides, |seen, _| seen.notified.len() == 2);
     assert!(seen.notified.iter().map(|notified| &notified.0[..]).eq([&b"early"[..], b"again"]));
+}
+
+#[test]
+fn a_peer_that_fails_while_it_is_greeted_returns_whatever_had_arrived() {
+    let mut failed = 0;
+    for seed in 0..200 {
+        let faults = Faults { delay: 20, refuse: Every::About(2), ..Faults::new(seed) };
+        let info = network().info_with_faults(faults);
+        let mut sides =
+            Sides::open(&rails(&info, 3), &rails(&info, 3), EngineAttr { silence: 1000, batch: 2, ..talking() });
+        let (mut seen, mut polls) = (Seen::default(), 0);
+        while polls < seed % 50 {
+            polls += 1;
+            for side in [&mut sides.initiator, &mut sides.target] {
+                let event = side.poll(1).unwrap();
+                assert!(matches!(event, None | Some(Event::Peer { result: Ok(()), .. })), "{event:?}");
+            }
+        }
+        // The initiator is greeted, and the target is silent.
+        seen.now = 1500;
+        let Some(Event::Peer { peer, result }) = sides.initiator.poll(1500).unwrap() else { continue };
+        if result.is_err() {
+            failed += 1;
+            seen.until(&mut sides, |seen, _| !seen.peers[0].is_empty());
+            assert_eq!(seen.peers[0], [(peer, Ok(()))], "seed {seed}");
+            submit(&mut sides, &pages(), b"greeted");
+            seen.until(&mut sides, |seen, _| seen.notified.len() == 1);
+        }
+    }
+    assert!(failed > 20, "{failed}");
 }
 
 #[test]

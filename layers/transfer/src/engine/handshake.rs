@@ -66,7 +66,6 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         let had_epoch = link.epoch.is_some();
         let is_restarted = link.greet(&hello, mask(hello.bits.into()), self.rails.len()) && had_epoch;
         link.counted_mask = mask(self.data.bits);
-        (link.heard, link.pinged) = (Some(self.now), None);
         if is_new || (is_restarted && !hello.answers) {
             // Writes of a former engine at this address are not counted any more.
             link.granted = control.reset(peer, self.now);
@@ -79,6 +78,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         if !hello.answers {
             self.peers.owe(peer, Debt::Answer);
         }
+        self.on_sign_of_life(peer);
         self.peers.busy = true;
         Some(true)
     }
@@ -137,14 +137,17 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         let Some(route) = self.peers.link(peer).and_then(|link| link.route) else { return Ok(()) };
         self.send_debts(peer, Destination::of(peer, route))?;
         self.describe_rails(peer, Destination::of(peer, route))?;
+        let was_warm = self.peers.link(peer).is_some_and(|link| link.cold.is_empty());
         self.connect_rails(peer)?;
         let (Some(link), Some(rails)) = (self.peers.link(peer), self.peers.rails(peer)) else { return Ok(()) };
         let (is_described, is_warm) = (link.is_described(rails), link.cold.is_empty());
         let is_busy = link.debts != 0 || !link.owed_rails.is_empty() || is_described && !is_warm;
-        if is_described && is_warm && link.state == LinkState::Greeting {
+        // The last connection is a sign of life.
+        let greets = link.state == LinkState::Greeting || link.state == LinkState::SILENT && !was_warm;
+        self.peers.busy |= is_busy;
+        if is_described && is_warm && greets {
             self.peers.change(peer, LinkState::Ready);
         }
-        self.peers.busy |= is_busy;
         Ok(())
     }
 

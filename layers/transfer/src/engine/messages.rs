@@ -239,11 +239,13 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
     }
 
     /// Returns `false` for an unknown peer.
-    fn on_sign_of_life(&mut self, peer: PeerKey) -> bool {
+    pub(super) fn on_sign_of_life(&mut self, peer: PeerKey) -> bool {
         let Some(link) = self.peers.link_mut(peer) else { return false };
         (link.heard, link.pinged) = (Some(self.now), None);
-        if link.state == LinkState::Failed(CqError::TimedOut.into()) && link.epoch.is_some() && link.cold.is_empty() {
-            self.peers.change(peer, LinkState::Ready);
+        if link.state == LinkState::SILENT {
+            let is_greeted = link.epoch.is_some() && link.cold.is_empty();
+            self.peers.change(peer, if is_greeted { LinkState::Ready } else { LinkState::Greeting });
+            self.peers.busy = true;
         }
         true
     }
