@@ -242,10 +242,9 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
     pub(super) fn on_sign_of_life(&mut self, peer: PeerKey) -> bool {
         let Some(link) = self.peers.link_mut(peer) else { return false };
         (link.heard, link.pinged) = (Some(self.now), None);
-        if link.state == LinkState::SILENT {
-            let is_greeted = link.epoch.is_some() && link.cold.is_empty();
-            self.peers.change(peer, if is_greeted { LinkState::Ready } else { LinkState::Greeting });
-            self.peers.busy = true;
+        // Otherwise it is ready with its last rail.
+        if link.state == LinkState::SILENT && link.epoch.is_some() && link.cold.is_empty() {
+            self.peers.change(peer, LinkState::Ready);
         }
         true
     }
