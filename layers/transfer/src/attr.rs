@@ -43,7 +43,8 @@ pub struct EngineAttr {
     pub messages: usize,
     /// Time in nanoseconds after which a silent peer fails. 0: no limit.
     pub silence: u64,
-    /// Maximum number of operations that one [poll](crate::Engine::poll) posts.
+    /// Maximum number of operations that one [poll](crate::Engine::poll) posts. A poll copies at
+    /// most 1 MiB within the engine.
     pub budget: usize,
 }
 

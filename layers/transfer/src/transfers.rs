@@ -35,6 +35,8 @@ pub(crate) struct TransferSlot<P> {
     pub(crate) cursor: Cursor,
     /// Memory of this engine that takes the place of the peer's.
     pub(crate) target: Option<MemoryKey>,
+    /// Bytes of the next operation that were copied to it.
+    pub(crate) copied: u64,
     pub(crate) in_flight: u32,
     pub(crate) operations: u64,
     pub(crate) failed: u64,
@@ -135,6 +137,7 @@ impl<P: Plan, A: Allocator + Clone> Transfers<P, A> {
             request: None,
             cursor: Cursor::default(),
             target: None,
+            copied: 0,
             in_flight: 0,
             operations: 0,
             failed: 0,
@@ -194,6 +197,7 @@ impl<P: Plan, A: Allocator> Transfers<P, A> {
             stage: Stage::Posting,
             cursor,
             target: None,
+            copied: 0,
             request: Some(request),
             in_flight: 0,
             operations: 0,

@@ -148,6 +148,41 @@ fn a_transfer_to_itself_is_a_copy_and_moves_all_bytes() {
 }
 
 #[test]
+fn a_poll_copies_at_most_1_mib() {
+    const WHOLE: usize = 10 << 20;
+    let domains = rails(&network().info(), 1);
+    // A piece takes three polls.
+    let mut side = Side::open_in(&domains, EngineAttr { piece: 3 << 20, ..small() }, Global).unwrap();
+    let source = side.register(pattern(WHOLE, 4), Access::empty()).unwrap();
+    let exposed = side.register(vec![0; WHOLE], Access::REMOTE_WRITE).unwrap();
+    let (itself, remote) = (side.insert_peer(&address(&side)).unwrap(), side.remote(exposed).unwrap());
+    side.submit(Request::write(itself, source, &remote, block(0, 0, WHOLE as u64)).data(1)).unwrap();
+    let mut arrived = Vec::new();
+    let outcome = loop {
+        let event = side.poll(0).unwrap();
+        arrived.push(side.arrived(1));
+        match event {
+            Some(Event::Ended(outcome)) => break outcome,
+            None => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(arrived, [0, 0, 1, 1, 1, 2, 2, 2, 3, 4]);
+    assert_eq!((outcome.result(), outcome.operations), (Ok(WHOLE as u64), 4));
+    // Transfers share a poll.
+    let whole = Request::write(itself, source, &remote, block(0, 0, WHOLE as u64));
+    let long = side.submit(whole).unwrap();
+    let short = side.submit(Request::write(itself, source, &remote, block(0, 0, 1000))).unwrap();
+    for key in [short, long] {
+        let ended = (0..11).find_map(|_| side.poll(0).unwrap());
+        assert!(matches!(&ended, Some(Event::Ended(outcome)) if outcome.key == key), "{ended:?}");
+    }
+    let mut bytes = vec![0; WHOLE];
+    side.window(exposed).unwrap().copy_to(0, &mut bytes).unwrap();
+    assert!(bytes == pattern(WHOLE, 4));
+}
+
+#[test]
 fn a_request_is_submitted_again_from_its_outcome_without_a_walk_over_its_plan() {
     let info = network().info();
     let mut sides = Sides::open(&rails(&info, 1), &rails(&info, 1), EngineAttr { piece: 64, ..small() });

@@ -12,13 +12,17 @@ use crate::request::Request;
 use crate::transfers::Stage;
 
 const CHUNK: usize = 4096;
+/// Bytes that one poll copies, and one turn of a transfer.
+pub(super) const COPIES: u64 = 1 << 20;
+const SHARE: u64 = COPIES / 16;
 
 impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T, M, P, A> {
     pub(super) fn memory_of(&self, remote: &RemoteMemory) -> Option<MemoryKey> {
         self.memories.keys().find(|key| self.remote(*key).is_ok_and(|own| own == *remote))
     }
 
-    pub(super) fn copy_some(&mut self, index: u32, target: MemoryKey, most: usize) -> usize {
+    /// Copies up to `most` operations, and `room` bytes, which it reduces.
+    pub(super) fn copy_some(&mut self, index: u32, target: MemoryKey, most: usize, room: &mut u64) -> usize {
         let Engine { memories, peers, transfers, attr, .. } = self;
         let Some(slot) = transfers.get_mut(index).filter(|slot| slot.stage == Stage::Posting) else { return 0 };
         let Some(link) = slot.peer.and_then(|peer| peers.link_mut(peer)) else {
@@ -32,7 +36,8 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             return 0;
         };
         let piece = if value.is_some() { remote.piece() } else { attr.piece };
-        let mut copied = 0;
+        let (mut copied, mut share) = (0, SHARE.min(*room));
+        *room -= share;
         let mut bounce = [0; CHUNK];
         let mut cursor = slot.cursor.take();
         while copied < most {
@@ -42,23 +47,28 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             } else {
                 (here, block.local, there, block.remote)
             };
-            let mut done = 0;
-            while done < block.len {
+            while slot.copied < block.len && share > 0 {
                 #[expect(clippy::cast_possible_truncation, reason = "at most the length of an array")]
-                let bytes = &mut bounce[..(block.len - done).min(CHUNK as u64) as usize];
-                let offset = |at: u64| usize::try_from(at.saturating_add(done)).unwrap_or(usize::MAX);
+                let bytes = &mut bounce[..(block.len - slot.copied).min(CHUNK as u64).min(share) as usize];
+                let offset = |at: u64| usize::try_from(at.saturating_add(slot.copied)).unwrap_or(usize::MAX);
                 let moved = from.copy_to(offset(from_at), bytes).and_then(|()| to.copy_from(offset(to_at), bytes));
                 if let Err(error) = moved {
                     slot.fail(error);
                     return copied;
                 }
-                done += bytes.len() as u64;
+                slot.copied += bytes.len() as u64;
+                share -= bytes.len() as u64;
             }
+            if slot.copied < block.len {
+                break;
+            }
+            slot.copied = 0;
             slot.operations += 1;
             slot.bytes += block.len;
             cursor.advance(plan, block);
             copied += 1;
         }
+        *room += share;
         slot.cursor = cursor;
         slot.end_posting(piece);
         if let Some(value) = value {

@@ -6,6 +6,7 @@ use loom_core::vocabulary::{ImmediateData, RangeError};
 use loom_core::{AddressError, Buffer, Error, Transport};
 
 use super::Engine;
+use super::loopback::COPIES;
 use crate::event::TransferKey;
 use crate::memory::{Lender, LentPart, MemoryKey, Source};
 use crate::plan::{Block, Cursor, Plan};
@@ -57,7 +58,7 @@ impl Stop {
 impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T, M, P, A> {
     /// Posts operations of all transfers in turn, until the budget is used up or no rail has room.
     pub(super) fn post(&mut self) {
-        let mut budget = self.attr.budget;
+        let (mut budget, mut room) = (self.attr.budget, COPIES);
         let (mut blocked, all) = (self.failed, RailSet::all(self.rails.len()));
         let mut idle = 0;
         while budget > 0 && blocked != all && idle < self.transfers.posting() {
@@ -81,13 +82,13 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
                     }
                 }
             }
-            let most = budget.min(self.attr.batch.max(MIN_SHARE));
+            let (most, copied) = (budget.min(self.attr.batch.max(MIN_SHARE)), room);
             let posted = match self.transfers.get_mut(index).and_then(|slot| slot.target) {
-                Some(target) => self.copy_some(index, target, most),
+                Some(target) => self.copy_some(index, target, most, &mut room),
                 None => self.post_some(index, most, &mut blocked),
             };
             budget -= posted;
-            idle = if posted == 0 { idle + 1 } else { 0 };
+            idle = if posted == 0 && room == copied { idle + 1 } else { 0 };
             self.transfers.settle(index);
         }
         for number in 0..self.rails.len() {
