@@ -126,3 +126,21 @@ impl RemoteMemory {
         Ok(RemoteMemory { base, len, access: Access::from_bits_retain(access), piece, rails, keys })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_kept_in_its_place() {
+        let keys = [0, u64::MAX, 0, 1 << 32, u64::MAX - 1];
+        let (base, access) = (RemoteAddr(0), Access::REMOTE_WRITE);
+        let regions = keys.map(|key| RemoteRegion { base, len: 8, key: MemoryKey(key), access });
+        let memory = RemoteMemory::of(1, regions.into_iter()).expect("regions of one memory");
+        let read = RemoteMemory::from_bytes(&memory.to_bytes()).expect("a record");
+        assert_eq!(read, memory);
+        for rail in 0..2 * keys.len() {
+            assert_eq!(read.on(rail), regions[rail % keys.len()]);
+        }
+    }
+}

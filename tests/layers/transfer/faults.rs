@@ -9,7 +9,7 @@ use loom_fabric::loom_core;
 use loom_transfer::{Block, Ending, Engine, EngineAttr, Event, Pages, Plan, Request, Wait};
 use support::posting::{LIMIT, pattern};
 
-use super::sides::{AnyPlan, Sides, block, faulty, moved, network, small};
+use super::sides::{AnyPlan, Sides, block, faulty, moved, network, rails, small};
 
 fn pages() -> AnyPlan {
     AnyPlan::Pages(Pages::new((0..60).collect(), (0..60).rev().collect(), 1000).unwrap())
@@ -26,8 +26,17 @@ fn when_the_count_is_reached_every_byte_has_arrived_in_any_order() {
             narrow_data: true,
             ..Faults::new(seed)
         };
-        let rails = 1 + seed as usize % 4;
-        let mut sides = faulty(rails, faults, EngineAttr { piece: 300, batch: 1 + seed as usize % 3, ..small() });
+        // Writes of every other seed consume receives.
+        let (required, remote_writes) = match seed % 4 {
+            1 => (RequiredModes::RX_CQ_DATA, 1),
+            3 => (RequiredModes::RX_CQ_DATA, 4),
+            _ => (RequiredModes::empty(), 256),
+        };
+        let (count, network) = (1 + seed as usize / 4 % 4, network());
+        let here = rails(&network.info_with_faults(Faults { required, ..faults }), count);
+        let there = rails(&network.info_requiring(required), count);
+        let attr = EngineAttr { piece: 300, batch: 1 + seed as usize % 3, remote_writes, ..small() };
+        let mut sides = Sides::open(&here, &there, attr);
         for (value, plan) in [(1, pages()), (2, block(5, 70_000, 9999))] {
             let operations = plan.operations(sides.target.piece());
             sides.target.wait(Wait::new(value, operations)).unwrap();

@@ -80,6 +80,15 @@ fn regions_that_are_bound_to_endpoints_move_all_bytes() {
 }
 
 #[test]
+fn writes_that_consume_receives_move_all_bytes() {
+    let info = network().info_requiring(RequiredModes::RX_CQ_DATA);
+    for (remote_writes, batch) in [(1, 1), (4, 1), (1, 8), (4, 8)] {
+        let attr = EngineAttr { piece: 1000, remote_writes, batch, ..small() };
+        check(&mut Sides::open(&rails(&info, 2), &rails(&info, 2), attr));
+    }
+}
+
+#[test]
 fn sides_with_different_numbers_of_rails_move_all_bytes() {
     for (here, there) in [(1, 4), (4, 1), (3, 2)] {
         let info = network().info();
