@@ -307,7 +307,7 @@ impl<A: Allocator> Peers<A> {
                 let is_peer = index == key.index as usize;
                 if known.is_some_and(|known| is_peer != (known == address)) {
                     return Err(Error::Invalid(
-                        "the peer's engine has an address of another peer, or two for one rail",
+                        "the peer's engine has an address of another peer, or two for one rail: remove both peers",
                     ));
                 }
             }
@@ -416,7 +416,8 @@ pub(crate) struct Record<'b> {
 
 impl<'b> Record<'b> {
     pub(crate) fn decode(record: &'b [u8]) -> Result<Self, Error> {
-        const INVALID: Error = Error::Invalid("not a record of an engine's addresses, or of another version of loom");
+        const INVALID: Error =
+            Error::Invalid("not a record of addresses of this version of loom: run one version on both sides");
         let (head, addresses) = record.split_first_chunk::<HEAD>().ok_or(INVALID)?;
         let [version @ .., rails, controls] = head;
         let rails = usize::from(*rails);
@@ -451,7 +452,7 @@ impl<'b> Record<'b> {
         if self.has_control {
             self.address(self.rails)
         } else {
-            Err(Error::Invalid("the peer has no control messages"))
+            Err(Error::Invalid("the peer has no control messages: set its `EngineAttr::message`"))
         }
     }
 

@@ -107,7 +107,9 @@ impl RemoteMemory {
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
         let mut words = [0; WORDS];
         if bytes.len() != Self::WIRE_LEN {
-            return Err(Error::Invalid("a record of remote memory has another length"));
+            return Err(Error::Invalid(
+                "not a record of remote memory, because of its length: pass all bytes of `to_bytes`",
+            ));
         }
         for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(8)) {
             let mut le = [0; 8];
@@ -116,12 +118,18 @@ impl RemoteMemory {
         }
         let [version, base, len, access, piece, rails, keys @ ..] = words;
         if version != VERSION {
-            return Err(Error::Invalid("not a record of remote memory, or of another version of loom"));
+            return Err(Error::Invalid(
+                "not a record of remote memory of this version of loom: run one version on both sides",
+            ));
         }
         let rails = u16::try_from(rails).ok().filter(|rails| (1..=MAX_RAILS).contains(&usize::from(*rails)));
-        let rails = rails.ok_or(Error::Invalid("a record of remote memory has 1 to 16 rails"))?;
+        let rails = rails.ok_or(Error::Invalid(
+            "a record of remote memory has no rails, or too many: pass the bytes of `to_bytes`",
+        ))?;
         if piece == 0 {
-            return Err(Error::Invalid("a record of remote memory has pieces of at least 1 byte"));
+            return Err(Error::Invalid(
+                "a record of remote memory has pieces of 0 bytes: pass the bytes of `to_bytes`",
+            ));
         }
         Ok(RemoteMemory { base, len, access: Access::from_bits_retain(access), piece, rails, keys })
     }

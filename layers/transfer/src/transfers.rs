@@ -86,7 +86,7 @@ impl<P> TransferSlot<P> {
 
     pub(crate) fn end_posting(&mut self, piece: u64) {
         if self.cursor.is_lost() {
-            self.fail(Error::Invalid("the plan panicked"));
+            self.fail(Error::Invalid("the plan panicked: correct `Plan::block`"));
         } else if self.cursor.peek(piece).is_none() {
             self.stage = Stage::Draining;
         }

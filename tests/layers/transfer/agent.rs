@@ -400,7 +400,7 @@ fn a_plan_that_panics_ends_its_transfer_alone() {
     let pair: Pair<Bomb> = Pair::open(&network().info(), 1, small(), 8);
     let submissions = [Bomb::Dud, Bomb::Blocks, Bomb::Block(5), Bomb::Dud]
         .map(|plan| end(pair.source.submit(pair.write(plan)).unwrap()).map(|outcome| outcome.ending));
-    let panicked = Error::Invalid("the plan panicked");
+    let panicked = Error::Invalid("the plan panicked: correct `Plan::block`");
     assert_eq!(submissions, [Ok(Ending::Done), Err(panicked), Ok(Ending::Failed(panicked)), Ok(Ending::Done),]);
 }
 

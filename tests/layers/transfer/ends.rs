@@ -33,11 +33,11 @@ fn a_request_that_cannot_succeed_is_returned_before_an_operation_is_posted() {
         ),
         (
             Request::write(peer, local, &one_rail, block(0, 0, 8)),
-            Error::Invalid("the remote memory has another number of rails than the peer"),
+            Error::Invalid("the remote memory has another number of rails than the peer: use memory of that peer"),
         ),
         (
             Request::read(peer, local, &remote, block(0, 0, 8)).data(1),
-            Error::Invalid("a read carries no immediate data"),
+            Error::Invalid("a read carries no immediate data: notify the peer after it"),
         ),
     ];
     for (request, expected) in refusals {
@@ -298,7 +298,7 @@ fn memory_in_use_is_not_deregistered() {
     sides.initiator.deregister(sides.local).unwrap_err();
     let request = Request::write(sides.peer, sides.local, &sides.remote, block(0, 0, 8));
     let rejected = sides.initiator.submit(request).unwrap_err();
-    assert_eq!(rejected.error, Error::Invalid("the memory is not registered"));
+    assert_eq!(rejected.error, Error::Invalid("the memory is not registered: register it first"));
     // The slot's next memory has another key.
     let next = sides.initiator.register(vec![0; LEN], Access::empty()).unwrap();
     assert_ne!(next, sides.local);
@@ -337,7 +337,10 @@ fn a_plan_that_panics_fails_its_transfer_alone() {
                 break outcome;
             }
         };
-        assert_eq!((outcome.ending, outcome.operations), (Ending::Failed(Error::Invalid("the plan panicked")), 5));
+        assert_eq!(
+            (outcome.ending, outcome.operations),
+            (Ending::Failed(Error::Invalid("the plan panicked: correct `Plan::block`")), 5)
+        );
         assert_eq!(engine.in_flight(memory), Some(0));
     }
 }

@@ -571,7 +571,7 @@ fn an_engine_with_messages_moves_data_to_one_without_and_refuses_notifications()
     let local = initiator.register(pattern(5000, 1), Access::empty()).unwrap();
     let peer = initiator.insert_peer(&address(&target)).unwrap();
     let request = Request::write(peer, local, &target.remote(exposed).unwrap(), block(0, 0, 5000));
-    let refused = Error::Invalid("`EngineAttr::message` is 0, here or at the peer");
+    let refused = Error::Invalid("`EngineAttr::message` is 0, here or at the peer: set it on both sides");
     assert_eq!(initiator.submit_and_notify(request.clone(), b"").unwrap_err().error, refused);
     initiator.submit(request).unwrap();
     let until = Instant::now() + LIMIT;
@@ -709,7 +709,7 @@ fn a_message_that_is_too_long_or_without_a_buffer_is_refused_with_its_request() 
         rejected.error
     };
     assert_eq!(refuse(request.clone(), 4 * 984 + 1), PostError::TooLong { limit: 4 * 984 }.into());
-    let data = "the immediate data of a transfer with a notification is the engine's";
+    let data = "the immediate data of a transfer with a notification is the engine's: submit it without data";
     assert_eq!(refuse(request.clone().data(1), 1), Error::Invalid(data));
     sides.initiator.submit_and_notify(request.clone(), &[0; 4 * 984]).unwrap();
     let rejected = sides.initiator.submit_and_notify(request, &[0]).unwrap_err();
@@ -738,7 +738,7 @@ fn sizes_of_messages_are_checked_when_the_engine_is_opened() {
     assert_eq!(open(EngineAttr { message: 30, ..talking() }), size);
     assert_eq!(open(EngineAttr { notifications: 17, ..talking() }), size);
     assert_eq!(open(EngineAttr { fragments: 65, ..talking() }), size);
-    let short = "`EngineAttr::message` is too short for an address";
+    let short = "`EngineAttr::message` is too short for an address: increase it";
     assert_eq!(open(EngineAttr { message: 60, ..talking() }), Error::Invalid(short));
 }
 

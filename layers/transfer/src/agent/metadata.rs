@@ -97,7 +97,8 @@ impl Metadata {
     }
 }
 
-const MALFORMED: Error = Error::Invalid("not the metadata of an engine, or of another version of loom");
+const MALFORMED: Error =
+    Error::Invalid("not metadata of this version of loom: run one version on both sides, or check the address");
 const TOO_LONG: Error = Error::Invalid("metadata longer than 4 MiB: describe fewer memories");
 
 fn number(len: usize) -> [u8; 4] {
@@ -140,7 +141,7 @@ fn rest_of(deadline: Instant) -> Result<Duration, Error> {
 fn failed(call: &'static str, error: &io::Error) -> Error {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => TIMED_OUT,
-        ErrorKind::UnexpectedEof => Error::Invalid("the connection ended within metadata"),
+        ErrorKind::UnexpectedEof => Error::Invalid("the connection ended within metadata: fetch again"),
         _ => system(call, error),
     }
 }

@@ -39,8 +39,8 @@ use crate::plan::Plan;
 use crate::remote::RemoteMemory;
 use crate::request::Request;
 
-const ENDED: Error = Error::Invalid("the agent has ended");
-const OWN_THREAD: Error = Error::Invalid("the agent's own thread cannot wait for itself");
+const ENDED: Error = Error::Invalid("the agent has ended: spawn another one");
+const OWN_THREAD: Error = Error::Invalid("the agent's own thread cannot wait for itself: wait on another thread");
 
 /// Attributes of an agent.
 ///
@@ -212,7 +212,8 @@ impl<P: Plan + Send + 'static, M: Buffer + Send + 'static> Agent<P, M> {
         let body = move || {
             let _ = own.thread.set(std::thread::current());
             let engine = catch_unwind(AssertUnwindSafe(open));
-            match engine.unwrap_or(Err(Error::Invalid("the function that opens the engine panicked"))) {
+            match engine.unwrap_or(Err(Error::Invalid("the function that opens the engine panicked: return an error")))
+            {
                 Ok(engine) => {
                     let worker = Worker::new(engine, own, receiver, attr);
                     if opened.send(Ok(())).is_ok() {
@@ -279,8 +280,7 @@ impl<P: Plan + Send + 'static, M: Buffer + Send + 'static> Agent<P, M> {
         Ok(Submission { shared: Arc::clone(&self.shared), slot: Some(slot), result })
     }
 
-    /// [`Engine::wait`](crate::Engine::wait). After [`Submission::cancel`], the engine's wait exists
-    /// until its deadline.
+    /// [`Engine::wait`](crate::Engine::wait). [`Submission::cancel`] ends it at once.
     pub fn wait(&self, wait: Wait) -> Result<Submission<P, ()>, Error> {
         self.begin(Work::Wait(wait), |_| (), completed).map_err(|(_, error)| error)
     }
@@ -316,7 +316,9 @@ impl<P: Plan + Send + 'static, M: Buffer + Send + 'static> Agent<P, M> {
         });
         self.calls.send(call).map_err(|_| ENDED)?;
         self.shared.unpark();
-        result.recv().map_err(|_| Error::Invalid("the agent has ended, or the function panicked"))
+        result
+            .recv()
+            .map_err(|_| Error::Invalid("the agent has ended, or the function panicked: spawn another, or correct it"))
     }
 
     /// [`Engine::address`](crate::Engine::address).
@@ -356,7 +358,7 @@ impl<P: Plan + Send + 'static, M: Buffer + Send + 'static> Agent<P, M> {
         memory: MemoryKey,
         function: impl FnOnce(Window<'_>) -> R + Send + 'static,
     ) -> Result<R, Error> {
-        const UNKNOWN: Error = Error::Invalid("the memory is not registered");
+        const UNKNOWN: Error = Error::Invalid("the memory is not registered: register it first");
         self.call(move |desk| desk.window(memory).map(function).ok_or(UNKNOWN))?
     }
 

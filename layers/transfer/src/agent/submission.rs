@@ -91,7 +91,7 @@ impl<P, R> Submission<P, R> {
     }
 
     fn take(&mut self, waker: &Waker) -> Option<Result<R, Error>> {
-        const TAKEN: Error = Error::Invalid("the result of a submission was taken");
+        const TAKEN: Error = Error::Invalid("the result of a submission was taken: poll it until its end only");
         let Some(slot) = self.slot else { return Some(Err(TAKEN)) };
         let ending = self.shared.slots.poll(slot, waker)?;
         self.slot = None;

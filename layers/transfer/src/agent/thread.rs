@@ -152,11 +152,11 @@ where
                 Err(_) => {
                     panics += 1;
                     if let Some(slot) = self.starting.take().filter(|slot| self.at(*slot) == Place::Starting) {
-                        self.end(slot, Err(Error::Invalid("the plan panicked")));
+                        self.end(slot, Err(Error::Invalid("the plan panicked: correct `Plan::block`")));
                     }
                     // One for each plan, otherwise the engine's.
                     if panics > self.places.len() {
-                        return Error::Invalid("the engine panicked");
+                        return Error::Invalid("the engine panicked: report a defect of loom");
                     }
                 }
             }

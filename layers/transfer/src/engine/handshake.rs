@@ -31,7 +31,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
                 longest.max(RailBody::LEN + rail.endpoint.address().map_err(Error::Provider)?.encode(&mut bytes)?);
         }
         let fits = control.room() >= longest;
-        fits.then_some(()).ok_or(Error::Invalid("`EngineAttr::message` is too short for an address"))
+        fits.then_some(()).ok_or(Error::Invalid("`EngineAttr::message` is too short for an address: increase it"))
     }
 
     pub(super) fn begin_link(&mut self, peer: PeerKey) {

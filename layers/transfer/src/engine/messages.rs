@@ -60,7 +60,8 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
     }
 
     pub(super) fn check_message(&self, peer: PeerKey, message: &[u8]) -> Result<(), Error> {
-        const NO_MESSAGES: Error = Error::Invalid("`EngineAttr::message` is 0, here or at the peer");
+        const NO_MESSAGES: Error =
+            Error::Invalid("`EngineAttr::message` is 0, here or at the peer: set it on both sides");
         let control = self.control.as_ref().ok_or(NO_MESSAGES)?;
         let link = self.peers.link(peer).ok_or(PostError::UnknownPeer)?;
         if link.state == LinkState::Absent {

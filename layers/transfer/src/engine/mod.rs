@@ -193,7 +193,8 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     /// # Errors
     /// [`Error::Invalid`] for an unknown key.
     pub fn remote(&self, memory: MemoryKey) -> Result<RemoteMemory, Error> {
-        let registered = self.memories.get(memory).ok_or(Error::Invalid("the memory is not registered"))?;
+        let registered =
+            self.memories.get(memory).ok_or(Error::Invalid("the memory is not registered: register it first"))?;
         RemoteMemory::of(self.attr.piece, registered.regions().iter().map(loom_core::Mr::remote))
             .ok_or(Error::Invalid("rails address memory in different ways: open an engine for each kind"))
     }

@@ -65,7 +65,9 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         message: &[u8],
     ) -> Result<TransferKey, Rejected<Request<P>, Error>> {
         if request.data.is_some() {
-            let error = Error::Invalid("the immediate data of a transfer with a notification is the engine's");
+            let error = Error::Invalid(
+                "the immediate data of a transfer with a notification is the engine's: submit it without data",
+            );
             return Err(Rejected { value: request, error });
         }
         if let Err(error) = self.check_message(request.peer, message) {
@@ -131,9 +133,14 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             return Err(error);
         }
         if rails != remote.rails() {
-            return Err(Error::Invalid("the remote memory has another number of rails than the peer"));
+            return Err(Error::Invalid(
+                "the remote memory has another number of rails than the peer: use memory of that peer",
+            ));
         }
-        let local = self.memories.get(request.local).ok_or(Error::Invalid("the memory is not registered"))?;
+        let local = self
+            .memories
+            .get(request.local)
+            .ok_or(Error::Invalid("the memory is not registered: register it first"))?;
         if !local.allows(*reads) {
             return Err(PostError::Access.into());
         }
@@ -143,7 +150,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         }
         if let Some(value) = request.data {
             if *reads {
-                return Err(Error::Invalid("a read carries no immediate data"));
+                return Err(Error::Invalid("a read carries no immediate data: notify the peer after it"));
             }
             for rail in self.rails.iter() {
                 let limit = rail.domain.info().attributes().domain.cq_data_size;

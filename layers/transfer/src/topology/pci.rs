@@ -53,7 +53,7 @@ impl FromStr for PciAddress {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        address(text).ok_or(Error::Invalid("not a PCI address such as 0000:3b:00.1"))
+        address(text).ok_or(Error::Invalid("not a PCI address: write it like 0000:3b:00.1"))
     }
 }
 
