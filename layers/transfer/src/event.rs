@@ -42,8 +42,8 @@ pub struct Outcome<P> {
     pub operations: u64,
     /// Bytes of these operations.
     pub bytes: u64,
-    /// Number of operations in flight, above 0 only after the deadline, or if a queue failed, or the
-    /// peer failed or was removed. The provider may use the memory of the blocks until
+    /// Number of operations in flight, above 0 only after the deadline, or if a queue or the peer
+    /// failed, or the peer was removed. The provider may use the memory of the blocks until
     /// [`Engine::operations_in_flight`](crate::Engine::operations_in_flight) is `None`.
     pub in_flight: u32,
 }
@@ -80,8 +80,8 @@ pub enum Event<P> {
         /// [`CqError::TimedOut`] at the deadline, or the reason for which the writes of the peer have
         /// failed, or the peer.
         error: Error,
-        /// Number of the failed transfer's writes that have arrived or may still arrive, of the peer's
-        /// report. Use their memory for other data when so many were counted
+        /// Number of the failed transfer's writes that have arrived or may still arrive, by the
+        /// peer's report. Use their memory for other data when so many were counted
         /// ([`arrived`](crate::Engine::arrived)), or after closing the region. A failed write may
         /// never arrive. `None` without a report.
         late_writes: Option<u64>,

@@ -46,19 +46,17 @@
 //!   of rails and piece.
 //! - **One outcome** for each transfer: done, failed with the first error, cancelled, or ended at
 //!   its deadline. After an error, the outcome follows when all operations in flight have
-//!   completed. A deadline or a failed queue ends it earlier, with the number of operations in
-//!   flight.
+//!   completed. A deadline, a failed queue or the loss of the peer ends it earlier, with the
+//!   number of operations in flight.
 //! - **No operation of a rail uses the key, descriptor or address of another rail.**
 //! - **After opening, no allocation**, except for [`Engine::register`].
 //! - **Notifications follow their data**, once each, in any order of arrival, and failed transfers
 //!   are reported to the receiver too ([control messages](Engine#control-messages)).
-//! - **A transfer of an engine to itself is a copy.**
 //!
 //! # Features
 //!
 //! ## `std`
-//! `Agent` (an engine on its own thread, for programs with threads), the topology of this machine,
-//! and affinity of threads (Linux).
+//! `Agent`, the topology of this machine, and affinity of threads (Linux).
 
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -117,7 +117,6 @@ impl Link {
         self.debts |= debt as u8;
     }
 
-    /// Returns `false` if the grant is known.
     pub(crate) fn greet(&mut self, hello: &Hello, mask: u32, rails: usize) -> bool {
         if self.epoch == Some(hello.epoch) && self.name == hello.from {
             return false;
@@ -142,7 +141,6 @@ impl Link {
         }
     }
 
-    /// Returns `true` if the peer's hello and all of its rails have arrived.
     pub(crate) fn is_described(&self, rails: usize) -> bool {
         self.epoch.is_some() && self.described == (RailSet::all(rails), self.epoch)
     }
@@ -186,7 +184,6 @@ impl Link {
         true
     }
 
-    /// Returns `false` for a number that is not in use.
     pub(crate) fn release(&mut self, number: Number) -> bool {
         let at = number.index as usize;
         let known = self.generations.get(at) == Some(&number.generation) && self.used & 1 << number.index != 0;

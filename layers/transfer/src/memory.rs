@@ -125,7 +125,6 @@ impl Booking {
     }
 }
 
-/// Registration of memory with a rail.
 pub(crate) struct Source {
     descriptor: Descriptor,
     /// Number of parts. Only shared references to it exist.
@@ -233,7 +232,6 @@ pub(crate) struct Registered<'m, T: Transport, M: Buffer + Send, A: Allocator + 
     regions: Regions<'m, T, M, A>,
     /// Regions for peers, bound to the rails' endpoints (`FI_MR_ENDPOINT`).
     bound: Option<Regions<'m, T, M, A>>,
-    /// One for each rail.
     sources: Array<Source, A>,
     lent: Lent,
 }
@@ -268,7 +266,6 @@ impl<'m, T: Transport, M: Buffer + Send + 'm, A: Allocator + Clone + Send + 'm> 
         Ok(Memories { slots })
     }
 
-    /// Returns `None` if all slots are in use.
     pub(crate) fn register(
         &mut self,
         rails: &[Rail<'m, T>],

@@ -131,7 +131,6 @@ impl<A: Allocator> Peers<A> {
         Some(PeerKey { index, generation: slot.generation })
     }
 
-    /// Next peer from this slot on, and the next slot.
     pub(crate) fn next(&self, from: &mut u32) -> Option<PeerKey> {
         while (*from as usize) < self.slots.len() {
             *from += 1;
@@ -186,7 +185,6 @@ impl<A: Allocator> Peers<A> {
         None
     }
 
-    /// Returns `true` if the peer has the address of this engine's first rail.
     pub(crate) fn is_own<T: Transport>(&self, key: PeerKey, vectors: &Vectors<'_, '_, T>) -> bool {
         let own = vectors.rails.first().and_then(|rail| rail.endpoint.address().ok());
         own.is_some() && self.addresses(key.index as usize).first() == Some(&own)
@@ -208,7 +206,6 @@ impl<A: Allocator> Peers<A> {
         }
     }
 
-    /// Returns `true` if the peer was not present.
     pub(crate) fn insert<T: Transport>(
         &mut self,
         record: &[u8],
@@ -295,10 +292,6 @@ impl<A: Allocator> Peers<A> {
         Ok((key, is_new))
     }
 
-    /// Stores the address of a peer's rail.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] if the rail has another address, or another peer this one.
     pub(crate) fn describe(&mut self, key: PeerKey, rail: usize, address: &EndpointAddr) -> Result<(), Error> {
         let count = self.rails(key).ok_or(PostError::UnknownPeer)?;
         for number in (0..self.rails).filter(|number| number % count == rail) {
@@ -360,7 +353,6 @@ impl<A: Allocator> Peers<A> {
         Ok(())
     }
 
-    /// Returns `false` if all peers are in use.
     fn evict<T: Transport>(&mut self, except: usize, vectors: &Vectors<'_, '_, T>) -> bool {
         let idle = |(index, slot): &(usize, &mut PeerSlot)| {
             *index != except && slot.state == State::Present && slot.placed && slot.in_flight == 0

@@ -240,7 +240,6 @@ pub(crate) struct Cursor {
 impl Cursor {
     const LOST: Cursor = Cursor { index: usize::MAX, blocks: 0, rest: Block { local: 0, remote: 0, len: 0 } };
 
-    /// Returns `true` if the plan panicked.
     pub(crate) const fn is_lost(&self) -> bool {
         self.index == Self::LOST.index
     }
@@ -261,7 +260,6 @@ impl Cursor {
         (self.index < self.blocks).then_some(Block { len: self.rest.len.min(piece), ..self.rest })
     }
 
-    /// Returns `true` if no operation follows the next one.
     pub(crate) const fn is_last(&self, piece: u64) -> bool {
         self.blocks - self.index <= 1 && self.rest.len <= piece
     }

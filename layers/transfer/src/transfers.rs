@@ -65,7 +65,6 @@ impl<P> TransferSlot<P> {
         self.number.take_if(|_| !is_posted && self.notice.is_some())
     }
 
-    /// Stops posting, for the first of several reasons.
     pub(crate) fn stop(&mut self, ending: Ending) {
         if let Stage::Posting | Stage::Draining = self.stage {
             if self.ending == Ending::Done {
@@ -75,7 +74,6 @@ impl<P> TransferSlot<P> {
         }
     }
 
-    /// Returns `false` if all operations have completed.
     pub(crate) fn cancel(&mut self) -> bool {
         let is_open = self.stage == Stage::Posting || self.stage == Stage::Draining && self.in_flight > 0;
         if is_open {
@@ -181,7 +179,6 @@ impl<P: Plan, A: Allocator> Transfers<P, A> {
         (slot.generation == key.generation && slot.stage != Stage::Free).then_some(slot.in_flight)
     }
 
-    /// Returns the request if all slots are in use.
     #[expect(clippy::result_large_err, reason = "the request is returned, which cannot be boxed without an allocator")]
     pub(crate) fn begin(&mut self, request: Request<P>, notice: Option<Notice>) -> Result<TransferKey, Request<P>> {
         // First: the plan may panic.
@@ -266,8 +263,6 @@ impl<P: Plan, A: Allocator> Transfers<P, A> {
         Some(index)
     }
 
-    /// Announces or ends a transfer without operations in flight, or frees one with a reported
-    /// outcome.
     pub(crate) fn settle(&mut self, index: u32) {
         let Some(slot) = self.slots.get_mut(index as usize).filter(|slot| slot.in_flight == 0) else { return };
         match slot.stage {

@@ -56,7 +56,6 @@ pub(crate) struct Inbox<A: Allocator> {
     entries: Array<Entry, A>,
     complete: Queue<A>,
     layout: Layout,
-    /// By peer.
     used: Array<Used, A>,
     pub(super) due: usize,
 }
@@ -124,7 +123,6 @@ impl<A: Allocator> Inbox<A> {
         (epoch, fragments)
     }
 
-    /// Returns `false` if the write belongs to no notification.
     pub(crate) fn count(&mut self, index: u64, generation: u64, mask: u32) -> bool {
         let at = usize::try_from(index).unwrap_or(usize::MAX);
         let Some(entry) = self.entries.get_mut(at) else { return false };
@@ -144,7 +142,6 @@ impl<A: Allocator> Inbox<A> {
         true
     }
 
-    /// Returns `false` if the fragment belongs to no notification.
     pub(super) fn fragment<T: Transport>(
         &mut self,
         header: Header,

@@ -157,7 +157,6 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         self.buffers.push(&mut self.unposted, index);
     }
 
-    /// Stores a fragment of a notification, with its buffer. Returns `false` for a stray.
     pub(crate) fn store(&mut self, index: u32) -> bool {
         let found = self.message(index).map(|(header, body)| (header, body.len()));
         found.is_some_and(|(header, len)| self.inbox.fragment(header, len, index, &mut self.buffers))
@@ -177,7 +176,6 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         fragments(bytes.len(), self.room()) + RESERVE <= self.buffers.free()
     }
 
-    /// Returns `None` if too few buffers are free.
     pub(crate) fn stage(&mut self, bytes: &[u8]) -> Option<List> {
         if !self.can_stage(bytes) {
             return None;
@@ -219,7 +217,6 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         }
     }
 
-    /// Returns `false` if no buffer is free.
     pub(crate) fn send(&mut self, head: &Header, to: Destination, write: impl FnOnce(&mut [u8]) -> usize) -> bool {
         let Some(index) = self.buffers.take() else { return false };
         self.buffers.set_destination(index, to);

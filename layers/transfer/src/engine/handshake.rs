@@ -42,8 +42,8 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         peers.owe(peer, Debt::Hello);
     }
 
-    /// Takes over a hello, or refuses it. Returns `None` if it cannot be refused yet, and `false` for
-    /// a stray.
+    /// Takes over a hello, or refuses it. Returns `None` if it cannot be refused yet, and `false`
+    /// for a stray.
     pub(super) fn on_hello(&mut self, index: u32) -> Option<bool> {
         let hello = self.control.as_ref().and_then(|control| Hello::decode(control.body(index)?));
         let Some((hello, address)) = hello else { return Some(false) };

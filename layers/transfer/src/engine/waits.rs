@@ -172,7 +172,13 @@ impl<A: Allocator> Waits<A> {
 
     /// Drops the reports of a peer's former engine.
     pub(super) fn forget(&mut self, peer: PeerKey) {
-        self.reports.iter_mut().for_each(|report| drop(report.take_if(|report| report.peer == peer)));
+        self.drop_reports(|report| report.peer == peer);
+    }
+
+    fn drop_reports(&mut self, which: impl Fn(&Report) -> bool) {
+        for report in self.reports.iter_mut().filter(|report| report.as_ref().is_some_and(&which)) {
+            *report = None;
+        }
     }
 
     pub(super) fn expire(&mut self, now: u64) {
@@ -192,7 +198,7 @@ impl<A: Allocator> Waits<A> {
             self.failed -= 1;
             if let (Ok(()), Some(failure)) = (arrivals.give_up(key), failure) {
                 if failure.late_writes.is_some() {
-                    self.reports.iter_mut().for_each(|report| drop(report.take_if(|report| report.concerns(&wait))));
+                    self.drop_reports(|report| report.concerns(&wait));
                 }
                 return Some((key, failure));
             }
