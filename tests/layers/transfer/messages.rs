@@ -1,13 +1,12 @@
-//! Control messages: hellos, notifications after their data, and failures that are reported to the
-//! receiver.
+//! Control messages: notifications after their data, and failed transfers that notify the receiver.
 
 use std::time::Instant;
 
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::soft::{Every, Plan as Faults};
-use loom_core::{Access, CqError, Errno, Error, Info, PostError, Transport};
+use loom_core::{Access, CqError, Error, Info, PostError, Transport};
 use loom_fabric::loom_core;
-use loom_transfer::{Ending, Engine, EngineAttr, Event, NotificationKey, Outcome, Pages, PeerKey, Plan, Request, Wait};
+use loom_transfer::{Ending, Engine, EngineAttr, Event, NotificationKey, Outcome, Pages, PeerKey, Plan, Request};
 use support::posting::{LIMIT, pattern};
 
 use super::sides::{AnyPlan, Side, Sides, address, block, faulty, moved, network, network_of, rails, small, soft};
@@ -319,134 +318,6 @@ fn late_writes_are_counted_until_the_notification_is_dropped() {
 }
 
 #[test]
-fn a_failed_transfer_ends_the_waits_for_its_value() {
-    let mut sides = soft(1, talking());
-    let mut seen = Seen::default();
-    seen.until(&mut sides, |seen, _| seen.peers.iter().all(|peers| peers.len() == 1));
-    let sender = seen.peers[1][0].0;
-    sides.target.wait(Wait { peer: Some(sender), ..Wait::new(3, 60) }).unwrap();
-    sides.target.wait(Wait::new(3, 60)).unwrap();
-    sides.target.wait(Wait::new(4, 1)).unwrap();
-    // The owner ends the access of peers. The 16 writes that are posted at first fail.
-    sides.target.deregister(sides.exposed).unwrap();
-    let request = Request::write(sides.peer, sides.local, &sides.remote, pages()).data(3);
-    sides.initiator.submit(request).unwrap();
-    seen.until(&mut sides, |seen, _| seen.outcomes.len() == 1 && seen.failed_waits.len() == 2);
-    assert!(matches!(seen.outcomes[0].ending, Ending::Failed(Error::Operation(_))));
-    assert!(matches!(seen.failed_waits[..], [Error::Provider(first), Error::Provider(second)] if first == second));
-    assert_eq!((seen.arrived, seen.late_writes), (0, vec![Some(16); 2]));
-}
-
-#[test]
-fn a_failure_that_ended_no_wait_ends_later_ones_until_it_is_reported() {
-    let mut sides = soft(1, EngineAttr { waits: 3, ..talking() });
-    let mut seen = Seen::default();
-    seen.until(&mut sides, |seen, _| seen.peers.iter().all(|peers| peers.len() == 1));
-    let sender = seen.peers[1][0].0;
-    sides.target.deregister(sides.exposed).unwrap();
-    // One more than is kept.
-    for value in 3..7 {
-        let request = Request::write(sides.peer, sides.local, &sides.remote, pages()).data(value);
-        sides.initiator.submit(request).unwrap();
-        seen.until(&mut sides, |seen, _| seen.outcomes.len() as u64 == value - 2);
-        for _ in 0..100 {
-            assert!(sides.initiator.poll(0).unwrap().is_none() && sides.target.poll(0).unwrap().is_none());
-        }
-    }
-    for value in 4..7 {
-        let mut seen = Seen::default();
-        sides.target.wait(Wait { peer: Some(sender), ..Wait::new(value, 60) }).unwrap();
-        sides.target.wait(Wait::new(value, 60)).unwrap();
-        seen.until(&mut sides, |seen, _| seen.failed_waits.len() == 2);
-        assert!(matches!(seen.failed_waits[..], [Error::Provider(first), Error::Provider(second)] if first == second));
-        assert_eq!(seen.late_writes, [Some(16); 2]);
-    }
-    // The failure of value 3 was replaced, and the others were reported.
-    let waits = [3, 5].map(|value| sides.target.wait(Wait::new(value, 60)).unwrap());
-    for _ in 0..100 {
-        assert!(sides.initiator.poll(0).unwrap().is_none() && sides.target.poll(0).unwrap().is_none());
-    }
-    assert!(waits.into_iter().all(|wait| sides.target.end_wait(wait)));
-}
-
-#[test]
-fn a_wait_that_ends_by_its_deadline_leaves_the_failure_to_the_next() {
-    let mut sides = soft(1, talking());
-    let mut seen = Seen { now: 1, ..Seen::default() };
-    seen.until(&mut sides, |seen, _| seen.peers.iter().all(|peers| peers.len() == 1));
-    sides.target.wait(Wait { deadline: 5, ..Wait::new(3, 60) }).unwrap();
-    seen.now = 5;
-    seen.until(&mut sides, |seen, _| seen.failed_waits.len() == 1);
-    sides.target.deregister(sides.exposed).unwrap();
-    let request = Request::write(sides.peer, sides.local, &sides.remote, pages()).data(3);
-    sides.initiator.submit(request).unwrap();
-    seen.until(&mut sides, |seen, _| seen.outcomes.len() == 1);
-    sides.target.wait(Wait::new(3, 60)).unwrap();
-    seen.until(&mut sides, |seen, _| seen.failed_waits.len() == 2);
-    assert_eq!((seen.failed_waits[0], &seen.late_writes[..]), (CqError::TimedOut.into(), &[None, Some(16)][..]));
-}
-
-#[test]
-fn a_wait_for_a_peer_that_has_failed_ends_at_once() {
-    let mut sides = soft(1, EngineAttr { silence: 1000, ..talking() });
-    let mut seen = Seen::default();
-    seen.until(&mut sides, |seen, _| seen.peers.iter().all(|peers| peers.len() == 1));
-    let until = Instant::now() + LIMIT;
-    for now in (0..).step_by(100) {
-        if let Some(Event::Peer { result, .. }) = sides.initiator.poll(now).unwrap() {
-            assert_eq!(result, Err(CqError::TimedOut.into()));
-            break;
-        }
-        assert!(Instant::now() < until, "within {LIMIT:?}");
-    }
-    let wait = sides.initiator.wait(Wait { peer: Some(sides.peer), ..Wait::new(4, 1) }).unwrap();
-    let ended = sides.initiator.poll(5000).unwrap();
-    let silent = Error::from(CqError::TimedOut);
-    assert!(
-        matches!(ended, Some(Event::WaitFailed { wait: ended, error, late_writes: None }) if (ended, error) == (wait, silent))
-    );
-}
-
-#[test]
-fn the_deadline_of_a_transfer_ends_its_receivers_wait_with_the_writes_that_may_arrive() {
-    // Writes stay in flight beyond the deadline.
-    let faults = Faults { reorder: 500, ..Faults::new(3) };
-    let mut sides = faulty(1, faults, talking());
-    let mut seen = Seen::default();
-    seen.until(&mut sides, |seen, _| seen.peers.iter().all(|peers| peers.len() == 1));
-    sides.target.wait(Wait::new(3, 60)).unwrap();
-    let request = Request::write(sides.peer, sides.local, &sides.remote, pages()).data(3).deadline(10);
-    sides.initiator.submit(request).unwrap();
-    assert!(sides.initiator.poll(0).unwrap().is_none());
-    seen.now = 10;
-    seen.until(&mut sides, |seen, _| seen.outcomes.len() == 1 && seen.failed_waits.len() == 1);
-    let outcome = &seen.outcomes[0];
-    assert!(outcome.ending == Ending::Deadline && outcome.in_flight > 0);
-    let writes = outcome.operations + u64::from(outcome.in_flight);
-    assert_eq!((&seen.failed_waits[..], &seen.late_writes[..]), (&[CqError::TimedOut.into()][..], &[Some(writes)][..]));
-    // All of them arrive.
-    seen.until(&mut sides, |_, sides| sides.target.arrived(3) == writes);
-}
-
-#[test]
-fn a_wait_ends_at_its_deadline_and_with_its_peer() {
-    let mut sides = soft(1, talking());
-    let mut seen = Seen::default();
-    seen.until(&mut sides, |seen, _| seen.peers.iter().all(|peers| peers.len() == 1));
-    let sender = seen.peers[1][0].0;
-    sides.target.wait(Wait { deadline: 100, ..Wait::new(3, 1) }).unwrap();
-    sides.target.wait(Wait { peer: Some(sender), ..Wait::new(4, 1) }).unwrap();
-    seen.now = 99;
-    assert!(sides.target.poll(99).unwrap().is_none());
-    seen.now = 100;
-    seen.until(&mut sides, |seen, _| seen.failed_waits.len() == 1);
-    assert!(sides.target.remove_peer(sender));
-    seen.until(&mut sides, |seen, _| seen.failed_waits.len() == 2);
-    assert_eq!(seen.failed_waits, [Error::Queue(CqError::TimedOut), Error::Post(PostError::UnknownPeer)]);
-    assert_eq!(sides.target.wait(Wait { peer: Some(sender), ..Wait::new(4, 1) }), Err(PostError::UnknownPeer.into()));
-}
-
-#[test]
 fn a_read_notifies_the_owner_of_its_memory() {
     let mut sides = soft(2, talking());
     let room = sides.initiator.register(vec![0; 5000], Access::empty()).unwrap();
@@ -455,111 +326,6 @@ fn a_read_notifies_the_owner_of_its_memory() {
     let mut seen = Seen::default();
     seen.until(&mut sides, |seen, _| seen.notified.len() == 1 && seen.outcomes.len() == 1);
     assert_eq!((&seen.notified[0].0[..], seen.outcomes[0].bytes), (&b"read"[..], 5000));
-}
-
-#[test]
-fn engines_that_do_not_fit_refuse_each_other_with_the_reason() {
-    let other = |message| Error::Invalid(message);
-    let layout =
-        other("the peer's engine has another layout: set `EngineAttr::message`, `notifications` and `fragments` alike");
-    for attr in [
-        EngineAttr { message: 2048, ..talking() },
-        EngineAttr { notifications: 3, ..talking() },
-        EngineAttr { fragments: 5, ..talking() },
-    ] {
-        let info = network().info();
-        let mut initiator = Side::open_in(&rails(&info, 1), talking(), Global).unwrap();
-        let mut target = Side::open_in(&rails(&info, 1), attr, Global).unwrap();
-        let peer = initiator.insert_peer(&address(&target)).unwrap();
-        let (until, mut refused) = (Instant::now() + LIMIT, None);
-        while refused.is_none() {
-            assert!(target.poll(0).unwrap().is_none());
-            refused = initiator.poll(0).unwrap();
-            assert!(Instant::now() < until, "within {LIMIT:?}");
-        }
-        let Some(Event::Peer { peer: reported, result }) = refused else { panic!("{refused:?}") };
-        assert_eq!((reported, result), (peer, Err(layout)));
-        assert_eq!(initiator.notify(peer, b"hello"), Err(layout));
-    }
-}
-
-#[test]
-fn an_engine_without_room_refuses_the_next_peer_with_the_reason() {
-    let info = network().info();
-    let mut target = Side::open_in(&rails(&info, 1), EngineAttr { peers: 1, ..talking() }, Global).unwrap();
-    let mut reports = Vec::new();
-    for _ in 0..3 {
-        let mut initiator = Side::open_in(&rails(&info, 1), talking(), Global).unwrap();
-        initiator.insert_peer(&address(&target)).unwrap();
-        let until = Instant::now() + LIMIT;
-        loop {
-            let _ = target.poll(0).unwrap();
-            if let Some(Event::Peer { result, .. }) = initiator.poll(0).unwrap() {
-                reports.push(result);
-                break;
-            }
-            assert!(Instant::now() < until, "within {LIMIT:?}");
-        }
-    }
-    let full = Err(Error::Invalid("the peer's engine has no room: increase its `EngineAttr::peers`"));
-    assert_eq!(reports, [Ok(()), full, full]);
-}
-
-#[test]
-fn engines_that_greet_at_one_time_are_all_refused() {
-    let info = network_of(32).info();
-    let mut target = Side::open_in(&rails(&info, 1), talking(), Global).unwrap();
-    let attr = EngineAttr { message: 2048, ..talking() };
-    let mut others: Vec<_> = (0..9).map(|_| Side::open_in(&rails(&info, 1), attr, Global).unwrap()).collect();
-    for side in &mut others {
-        side.insert_peer(&address(&target)).unwrap();
-        // All hellos are in flight.
-        assert!(side.poll(0).unwrap().is_none());
-    }
-    let (mut refused, until) = (0, Instant::now() + LIMIT);
-    while refused < others.len() {
-        assert!(target.poll(0).unwrap().is_none());
-        for side in &mut others {
-            if let Some(event) = side.poll(0).unwrap() {
-                assert!(matches!(event, Event::Peer { result: Err(Error::Invalid(_)), .. }), "{event:?}");
-                refused += 1;
-            }
-        }
-        assert!(Instant::now() < until, "within {LIMIT:?}: {refused}");
-    }
-    assert_eq!(target.strays(), 0);
-    // A peer is served afterwards.
-    let mut peer = Side::open_in(&rails(&info, 1), talking(), Global).unwrap();
-    peer.insert_peer(&address(&target)).unwrap();
-    while !matches!(target.poll(0).unwrap(), Some(Event::Peer { result: Ok(()), .. })) {
-        let _ = peer.poll(0).unwrap();
-        assert!(Instant::now() < until, "within {LIMIT:?}");
-    }
-}
-
-#[test]
-fn an_engine_at_the_address_of_another_peer_is_refused_with_the_reason() {
-    let info = network().info();
-    let mut target = Side::open_in(&rails(&info, 1), talking(), Global).unwrap();
-    let mut initiator = Side::open_in(&rails(&info, 2), talking(), Global).unwrap();
-    // The target has it with one of its two rails.
-    let whole = address(&initiator);
-    let len = (whole.len() - 10) / 3;
-    let mut part = [&whole[..10 + len], &whole[10 + 2 * len..]].concat();
-    part[8] = 1;
-    target.insert_peer(&part).unwrap();
-    let peer = initiator.insert_peer(&address(&target)).unwrap();
-    let (until, mut report) = (Instant::now() + LIMIT, None);
-    while report.is_none() {
-        let _ = target.poll(0).unwrap();
-        report = initiator.poll(0).unwrap();
-        assert!(Instant::now() < until, "within {LIMIT:?}");
-    }
-    let taken = Error::Invalid("the peer's engine has this address for another peer: remove that peer there");
-    assert!(
-        matches!(report, Some(Event::Peer { peer: of, result }) if (of, result) == (peer, Err(taken))),
-        "{report:?}"
-    );
 }
 
 #[test]
@@ -639,44 +405,6 @@ fn a_peer_does_not_fail_by_a_clock_that_begins_late_or_a_pause_of_polls() {
     }
     assert!(seen.outcomes.iter().all(|outcome| outcome.ending == Ending::Done));
     assert!(seen.peers.iter().flatten().all(|report| report.1.is_ok()), "{:?}", seen.peers);
-}
-
-#[test]
-fn a_peer_that_was_removed_returns_with_new_numbers() {
-    let mut sides = soft(2, talking());
-    for round in 0..20 {
-        let mut seen = Seen::default();
-        submit(&mut sides, &pages(), &[round]);
-        submit(&mut sides, &pages(), &[round + 100]);
-        seen.until(&mut sides, |seen, _| seen.notified.len() == 2 && seen.outcomes.len() == 2);
-        assert!(sides.initiator.remove_peer(sides.peer));
-        if round % 2 == 0 {
-            let sender = seen.notified[0].1;
-            assert!(sides.target.remove_peer(sender));
-        }
-        sides.peer = sides.initiator.insert_peer(&address(&sides.target)).unwrap();
-    }
-}
-
-#[test]
-fn a_peer_that_restarts_at_its_address_ends_transfers_to_its_former_engine() {
-    let mut sides = soft(1, EngineAttr { depth: 4, budget: 4, ..talking() });
-    let mut seen = Seen { now: 5, ..Seen::default() };
-    submit(&mut sides, &pages(), b"former");
-    seen.until(&mut sides, |seen, _| seen.notified.len() == 1 && seen.outcomes.len() == 1);
-    submit(&mut sides, &pages(), b"cut");
-    assert!(sides.initiator.poll(6).unwrap().is_none());
-    // The target removes its peer, and greets it like a new engine.
-    let sender = seen.peers[1][0].0;
-    assert!(sides.target.remove_peer(sender));
-    sides.target.insert_peer(&address(&sides.initiator)).unwrap();
-    seen.until(&mut sides, |seen, _| seen.outcomes.len() == 2);
-    let reset = Ending::Failed(Error::Provider(Errno::ECONNRESET));
-    assert!(seen.outcomes.iter().any(|outcome| outcome.ending == reset), "{:?}", seen.outcomes);
-    for round in 0..5 {
-        submit(&mut sides, &pages(), &[round; 3000]);
-        seen.until(&mut sides, |seen, _| seen.notified.len() == 2 + usize::from(round));
-    }
 }
 
 #[test]
@@ -798,32 +526,6 @@ fn take_turns<T: Transport + 'static>(info: &Info<T>, (count, addresses): (usize
 #[test]
 fn peers_far_beyond_the_address_vectors_take_turns_in_them() {
     take_turns(&network_of(800).info(), (260, 3), talking());
-}
-
-#[test]
-fn engines_that_greet_at_one_time_take_turns_in_the_address_vectors() {
-    let info = network_of(32).info();
-    let mut hub = Side::open_in(&rails(&info, 1), EngineAttr { peers: 8, addresses: 1, ..talking() }, Global).unwrap();
-    let mut others: Vec<_> = (0..8).map(|_| Side::open_in(&rails(&info, 1), talking(), Global).unwrap()).collect();
-    for side in &mut others {
-        side.insert_peer(&address(&hub)).unwrap();
-        // All hellos are in flight.
-        assert!(side.poll(0).unwrap().is_none());
-    }
-    let (mut reports, until) = (0, Instant::now() + LIMIT);
-    while reports < 16 {
-        for side in others.iter_mut().chain([&mut hub]) {
-            match side.poll(0).unwrap() {
-                Some(Event::Peer { result, .. }) => {
-                    assert_eq!(result, Ok(()));
-                    reports += 1;
-                }
-                Some(event) => panic!("{event:?}"),
-                None => {}
-            }
-        }
-        assert!(Instant::now() < until, "within {LIMIT:?}: {reports}");
-    }
 }
 
 #[cfg(feature = "libfabric")]
