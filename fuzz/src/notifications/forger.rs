@@ -14,9 +14,10 @@ pub(super) const PEERS: usize = 3;
 pub(super) const VALUES: usize = 8;
 /// Bytes of a header, and of a hello's words.
 const HEADER: usize = 40;
-const WORDS: usize = 48;
-/// Bytes of a record before its addresses.
+const WORDS: usize = 36;
+/// Bytes of a record before its addresses, and of an address before its own.
 const HEAD: usize = 10;
+const ADDRESS_HEAD: usize = 8;
 const ROOM: usize = 1024;
 const OTHER_ROOM: usize = 1025;
 
@@ -41,8 +42,15 @@ pub(super) enum Forged<'a> {
         words: [u8; 7],
         answers: bool,
         layout: bool,
-        record: u8,
-        scratch: u8,
+        address: u8,
+        rails: u8,
+    },
+    Rail {
+        to: u8,
+        rail: u8,
+        newer: i8,
+        address: u8,
+        forged_key: bool,
     },
     /// Notifications without their last fragments.
     Hoard(u8),
@@ -73,9 +81,13 @@ pub(super) struct Forger {
     cq: Cq<'static, Soft<'static>, Vec<u8>>,
     /// Control endpoint and first rail of each engine.
     engines: [(Peer, Peer); 2],
-    granted: [Granted; 2],
-    records: [Vec<u8>; 2],
-    engine_records: [Vec<u8>; 2],
+    /// By engine and endpoint.
+    granted: [[Granted; 2]; 2],
+    /// Epoch of the last hello to each engine.
+    epochs: [u32; 2],
+    addresses: [Vec<u8>; 2],
+    /// Addresses of the engines' control endpoints.
+    engine_addresses: [Vec<u8>; 2],
     exposed: RemoteRegion,
     memory: Mr<'static, Soft<'static>, Vec<u8>>,
     attr: EngineAttr,
@@ -95,24 +107,28 @@ impl Forger {
         let domain = Domain::open(info).expect("room");
         let (av, cq) = (Av::open(&domain, 8).expect("room"), Cq::open(&domain, CqAttr::new(64)).expect("room"));
         let endpoints = [(); 2].map(|()| cq.endpoint(&av).expect("room"));
-        let engines = records.each_ref().map(|record| {
+        let encoded = |address: &EndpointAddr| {
+            let mut bytes = [0; 256];
+            let len = address.encode(&mut bytes).expect("room");
+            bytes[..len].to_vec()
+        };
+        let addresses = records.each_ref().map(|record| {
             let mut rest = &record[HEAD..];
             let addresses = core::iter::from_fn(|| {
                 let (address, len) = EndpointAddr::decode(rest).ok()?;
                 rest = &rest[len..];
-                Some(av.insert(&address).expect("room"))
+                Some(address)
             });
             let addresses: Vec<_> = addresses.take(usize::from(record[8]) + 1).collect();
-            (addresses[addresses.len() - 1], addresses[0])
+            [addresses[addresses.len() - 1].clone(), addresses[0].clone()]
         });
+        let engines = addresses.each_ref().map(|addresses| {
+            let [control, rail] = addresses.each_ref().map(|address| av.insert(address).expect("room"));
+            (control, rail)
+        });
+        let engine_addresses = addresses.each_ref().map(|[control, _]| encoded(control));
         // One rail, which is also the control endpoint.
-        let own = endpoints.each_ref().map(|endpoint| {
-            let (mut record, mut address) = (records[0][..HEAD].to_vec(), [0; 256]);
-            record[8] = 1;
-            let len = endpoint.address().expect("an address").encode(&mut address).expect("room");
-            record.extend(address[..len].repeat(2));
-            record
-        });
+        let addresses = endpoints.each_ref().map(|endpoint| encoded(&endpoint.address().expect("an address")));
         let keys = exposed.to_bytes();
         let long = |at: usize| u64::from_le_bytes(keys[8 * at..8 * at + 8].try_into().expect("eight bytes"));
         let exposed = RemoteRegion {
@@ -122,9 +138,9 @@ impl Forger {
             access: Access::from_bits_retain(long(3)),
         };
         let memory = Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE).expect("room");
-        let granted = [Granted::default(); 2];
-        let (engine_records, attr) = (records.clone(), *attr);
-        let forger = Forger { endpoints, cq, engines, granted, records: own, engine_records, exposed, memory, attr };
+        let (granted, epochs, attr) = ([[Granted::default(); 2]; 2], [0; 2], *attr);
+        let forger =
+            Forger { endpoints, cq, engines, granted, epochs, addresses, engine_addresses, exposed, memory, attr };
         for _ in 0..8 {
             let _ = forger.endpoints[0].recv(Source::Any, vec![0; ROOM]);
             let _ = forger.endpoints[1].recv(Source::Any, vec![0; OTHER_ROOM]);
@@ -146,18 +162,23 @@ impl Forger {
             if transfer.len > HEADER + WORDS && word(&bytes, 0) & 0xFFFF == 1 {
                 // Words of a hello: the name of this side at the engine, and the first value.
                 let name = [word(&bytes, 12), word(&bytes, 13)];
-                let record = &bytes[HEADER + WORDS + RemoteMemory::WIRE_LEN..transfer.len];
-                if let Some(side) = self.engine_records.iter().position(|known| known == record) {
-                    self.granted[side] = Granted { name: Some(name), epoch: word(&bytes, 17) };
+                let address = &bytes[HEADER + WORDS..transfer.len];
+                if let Some(side) = self.engine_addresses.iter().position(|known| known == address) {
+                    self.granted[side][of] = Granted { name: Some(name), epoch: word(&bytes, 16) };
                 }
             }
             let _ = self.endpoints[of].recv(Source::Any, bytes);
         }
     }
 
+    /// Returns `true` if both engines have answered the hellos of all pretended peers.
+    pub(super) fn is_granted(&self) -> bool {
+        self.granted.as_flattened().iter().all(|granted| granted.name.is_some())
+    }
+
     /// Name of any peer except the good one, which has index 0.
     fn name(&self, side: usize, forged: u8) -> [u32; 2] {
-        let granted = self.granted[side].name.filter(|name| name[0] != 0);
+        let granted = self.granted[side][usize::from(forged >> 3) % 2].name.filter(|name| name[0] != 0);
         match (forged % 8, granted) {
             (0..=3, Some(name)) => name,
             (4 | 5, Some([index, generation])) => [3 - index.min(2), generation],
@@ -167,13 +188,13 @@ impl Forger {
     }
 
     pub(super) fn send(&mut self, side: usize, forged: &Forged<'_>) {
-        let Granted { epoch, .. } = self.granted[side];
         let (control, rail) = self.engines[side];
         let bytes = match *forged {
             // So few bytes cannot contain a peer's name.
             Forged::Bytes(bytes) => bytes[..bytes.len().min(12)].to_vec(),
             Forged::Message { kind, fragment, to, number, newer, len, ending, late, operations, ref body } => {
                 let [index, generation] = self.name(side, to);
+                let Granted { epoch, .. } = self.granted[side][usize::from(to >> 3) % 2];
                 let len = if late % 16 == 15 { u32::MAX - u32::from(len) } else { u32::from(len % 2560) };
                 // Most fields are valid, or close to it.
                 let operations = if late % 8 == 7 { u64::MAX - operations % 4 } else { operations % 4 };
@@ -181,7 +202,7 @@ impl Forger {
                 let number = u16::from(number) % if number < 0xC0 { self.attr.notifications } else { 20 };
                 let newer = if newer % 4 == 0 { newer / 4 } else { 0 };
                 let words = [
-                    u32::from(if kind < 0x80 { 3 } else { 2 + kind % 7 }) | u32::from(fragment) << 16,
+                    u32::from(if kind < 0x80 { 3 } else { 2 + kind % 8 }) | u32::from(fragment) << 16,
                     index,
                     generation,
                     number.into(),
@@ -201,40 +222,42 @@ impl Forger {
                 bytes.resize(HEADER + body, kind);
                 bytes
             }
-            Forged::Hello { from, words, answers, layout, record, scratch } => {
+            Forged::Hello { from, words, answers, layout, address, rails } => {
                 let [index, generation] = self.name(side, from);
                 let [version, first, bits, width, newer, notifications, message] = words.map(u32::from);
                 let head = [1, index, generation, 0, 0, 0, 0, 0, 0, 0];
                 let right = layout && notifications % 8 != 0;
+                let (bits, width) = if right { (5 + bits % 24, 8) } else { (bits, width) };
+                let rails = if rails < 0xF0 { 1 + u32::from(rails % 2) } else { u32::from(rails % 18) };
+                let notifications = if layout { self.attr.notifications.into() } else { notifications };
+                self.epochs[side] = newer;
                 let hello = [
                     u32::from_le_bytes(*b"loom"),
                     u32::from_le_bytes(*b"EH\x01\0") + u32::from(version == 255),
                     index,
                     generation,
                     if first == 255 { u32::MAX } else { first },
-                    if right { 5 + bits % 27 } else { bits },
-                    if right { 8 } else { width },
+                    bits | width << 8 | rails << 16 | u32::from(answers) << 24,
                     newer,
-                    answers.into(),
-                    if layout { self.attr.notifications.into() } else { notifications },
-                    self.attr.fragments.into(),
+                    notifications | u32::from(self.attr.fragments) << 16,
                     self.attr.message as u32 + u32::from(message == 255),
                 ];
                 let mut bytes: Vec<u8> = head.into_iter().chain(hello).flat_map(u32::to_le_bytes).collect();
-                bytes.extend(self.scratch(scratch));
-                let own = &self.records[usize::from(record % 16 > 8)];
-                match record % 16 {
-                    0 => bytes.extend(&own[..own.len() - 1 - usize::from(record) / 16]),
-                    // The engine itself.
-                    1 => bytes.extend(&self.engine_records[side]),
-                    2 => bytes.extend(own.iter().copied().chain([0])),
-                    3 => {
-                        let at = bytes.len() + usize::from(record) % HEAD;
-                        bytes.extend(own);
-                        bytes[at] ^= 1 << (record / 32);
-                    }
-                    _ => bytes.extend(own),
-                }
+                bytes.extend(self.address(side, address));
+                bytes
+            }
+            Forged::Rail { to, rail, newer, address, forged_key } => {
+                let [index, generation] = self.name(side, to);
+                let rail = if rail < 0xF0 { u32::from(rail % 2) } else { u32::from(rail % 20) };
+                let newer = if newer % 4 == 0 { newer / 4 } else { 0 };
+                let epoch = self.epochs[side].wrapping_add_signed(newer.into());
+                let remote = self.memory.remote();
+                let base = remote.base.0;
+                let head = [8, index, generation, rail, epoch, 0, 0, 0, base as u32, (base >> 32) as u32];
+                let key = if forged_key { u64::from(address) } else { remote.key.0 };
+                let mut bytes: Vec<u8> = head.into_iter().flat_map(u32::to_le_bytes).collect();
+                bytes.extend(key.to_le_bytes());
+                bytes.extend(self.address(side, address));
                 bytes
             }
             Forged::Hoard(to) => {
@@ -269,6 +292,7 @@ impl Forger {
                 // Numbers of the first peer are those of the good peer.
                 let is_good = (VALUES..VALUES + numbers).contains(&index);
                 let index = if is_good { index + numbers } else { index };
+                let Granted { epoch, .. } = self.granted[side][usize::from(len & 1)];
                 let upper = if upper { (value >> bits) ^ epoch } else { value >> bits };
                 let data = ImmediateData(index as u64 | u64::from(upper) << bits & u64::from(u32::MAX));
                 // Writes have no bytes, because the memory belongs to the good peer. Others are
@@ -282,19 +306,18 @@ impl Forger {
         let _ = self.endpoints[0].send(control, bytes);
     }
 
-    /// Record of the memory that the engine first writes to.
-    fn scratch(&self, forged: u8) -> Vec<u8> {
-        let remote = self.memory.remote();
-        let rails = if forged == 255 { 17 } else { 1 + u64::from(forged % 16) };
-        let words = [
-            u64::from_le_bytes(*b"loomRM\x01\0"),
-            remote.base.0,
-            remote.len,
-            remote.access.bits(),
-            u64::from(forged != 254),
-            rails,
-        ];
-        let keys = (0..16).map(|key| if forged & 16 == 0 { remote.key.0 } else { key });
-        words.into_iter().chain(keys).flat_map(u64::to_le_bytes).collect()
+    /// Bytes of an own address, or close to it.
+    fn address(&self, side: usize, forged: u8) -> Vec<u8> {
+        let mut own = self.addresses[usize::from(forged % 16 > 8)].clone();
+        match forged % 16 {
+            0 => own.truncate(own.len() - 1 - usize::from(forged) / 16),
+            // The engine itself.
+            1 => own.clone_from(&self.engine_addresses[side]),
+            2 => own.push(0),
+            // Format and length.
+            3 => own[usize::from(forged / 16) % ADDRESS_HEAD] ^= 1 << (forged / 32),
+            _ => {}
+        }
+        own
     }
 }

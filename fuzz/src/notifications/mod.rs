@@ -65,6 +65,8 @@ struct World {
     plain: [Vec<u8>; 2],
     /// Keeps notifications of the forger.
     keeps: bool,
+    /// Reports of each side about the forger's peers.
+    linked: [usize; 2],
 }
 
 pub fn notifications(data: &[u8]) -> usize {
@@ -153,19 +155,32 @@ impl World {
         let peers = [0, 1].map(|side| sides[side].insert_peer(peers[side]).expect("room"));
         let forger = Forger::open(&network.info(), &records, &remote, &attr);
         let (open, plain) = ([None; PARTS], [Vec::new(), Vec::new()]);
-        World { sides, peers, local, exposed, remote, forger, open, transfers: 0, plain, keeps: false }
+        World { sides, peers, local, exposed, remote, forger, open, transfers: 0, plain, keeps: false, linked: [0; 2] }
     }
 
     fn link(&mut self) {
         let words = [0, 0, 0, 0, 0, 1, 0];
-        for (side, record) in [(0, 4), (0, 9), (1, 4), (1, 9)] {
-            self.forger.send(side, &Forged::Hello { from: 0, words, answers: false, layout: true, record, scratch: 0 });
+        for (side, address) in [(0, 4), (0, 9), (1, 4), (1, 9)] {
+            self.forger.send(side, &Forged::Hello { from: 0, words, answers: false, layout: true, address, rails: 0 });
         }
-        for _ in 0..32 {
+        self.poll_until(|world| world.forger.is_granted());
+        // Names by endpoint, like the addresses.
+        for (side, to, address) in [(0, 0, 4), (0, 8, 9), (1, 0, 4), (1, 8, 9)] {
+            self.forger.send(side, &Forged::Rail { to, rail: 0, newer: 0, address, forged_key: false });
+        }
+        self.poll_until(|world| world.linked == [2; 2]);
+    }
+
+    fn poll_until(&mut self, holds: impl Fn(&Self) -> bool) {
+        for _ in 0..10_000 {
+            if holds(self) {
+                return;
+            }
             self.poll(0);
             self.poll(1);
+            self.forger.drive();
         }
-        self.forger.drive();
+        panic!("linked {:?}, transfers {:?}, messages {:?}", self.linked, self.open, self.plain);
     }
 
     fn play(&mut self, step: Step<'_>) {
@@ -213,7 +228,10 @@ impl World {
                 self.transfers -= 1;
             }
             Some(Event::Notified(key)) => self.notified(side, key),
-            Some(Event::Peer { peer, result }) => assert!(result.is_ok() || peer != self.peers[side], "{result:?}"),
+            Some(Event::Peer { peer, result }) => {
+                assert!(result.is_ok() || peer != self.peers[side], "{result:?}");
+                self.linked[side] += usize::from(peer != self.peers[side]);
+            }
             Some(event) => panic!("{event:?}"),
             None => {}
         }
@@ -252,14 +270,9 @@ impl World {
 
     /// Waits for all transfers and messages of the good peer.
     fn end(&mut self) {
-        for _ in 0..10_000 {
-            let done = self.transfers == 0 && self.open.iter().all(Option::is_none);
-            if done && self.plain.iter().all(Vec::is_empty) {
-                return;
-            }
-            self.poll(0);
-            self.poll(1);
-        }
-        panic!("transfers {:?}, messages {:?}", self.open, self.plain);
+        self.poll_until(|world| {
+            let done = world.transfers == 0 && world.open.iter().all(Option::is_none);
+            done && world.plain.iter().all(Vec::is_empty)
+        });
     }
 }
