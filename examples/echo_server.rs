@@ -131,7 +131,7 @@ impl Queues {
 
 fn find(hints: &Hints<'_>) -> Result<Info<Tcp>, Failure> {
     let endpoint_attr = EndpointAttributes::of(EndpointType::MSG);
-    let attr = TcpAttr { endpoints: PEERS, connections: PEERS, ..TcpAttr::DEFAULT };
+    let attr = TcpAttr { endpoints: PEERS + 1, connections: PEERS, ..TcpAttr::DEFAULT };
     Ok(loom_tcp::query(&Hints { caps: Caps::MSG, endpoint_attr, ..*hints }, attr)?)
 }
 

@@ -56,7 +56,8 @@ impl AnyInfo {
     #[doc(alias = "fi_getinfo")]
     pub fn query(hints: &Hints<'_>) -> Result<Vec<Self>, Error> {
         let mut offers = Vec::new();
-        let is_named = |name| hints.provider.is_none_or(|provider| provider == name);
+        let names = |name| hints.provider.is_some_and(|provider| provider.eq_ignore_ascii_case(name));
+        let is_named = |name| hints.provider.is_none() || names(name);
         let mut refused = None;
         if is_named("soft") {
             match Network::new(NetworkAttr::default())?.query(hints) {
@@ -72,7 +73,7 @@ impl AnyInfo {
             }
         }
         #[cfg(feature = "libfabric")]
-        if !matches!(hints.provider, Some("soft" | "loom-tcp")) {
+        if !names("soft") && !names("loom-tcp") {
             match crate::Ofi::<crate::Local>::query(hints) {
                 Ok(infos) => offers.extend(infos.map(Self::Libfabric)),
                 Err(error) => refused = refused.or(Some(error.into())),

@@ -95,6 +95,8 @@ mod any_info;
 pub mod ofi;
 #[cfg(feature = "std")]
 pub use any_info::{AnyInfo, Program};
+#[cfg(feature = "tcp")]
+pub use loom_tcp;
 #[cfg(feature = "libfabric")]
 pub use ofi::{Local, Ofi, Shared};
 

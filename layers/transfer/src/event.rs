@@ -81,9 +81,9 @@ pub enum Event<P> {
         /// failed, or the peer.
         error: Error,
         /// Number of the failed transfer's writes that have arrived or may still arrive, by the
-        /// peer's report. Use their memory for other data when so many were counted
-        /// ([`arrived`](crate::Engine::arrived)), or after closing the region. A failed write may
-        /// never arrive. `None` without a report.
+        /// peer's report. Use their memory for other data when
+        /// [`arrived`](crate::Engine::arrived) has grown by so many since the transfer began, or after
+        /// closing the region. `None` without a report.
         late_writes: Option<u64>,
     },
     /// Notification of a peer, after the writes of its transfer

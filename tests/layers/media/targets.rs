@@ -75,7 +75,10 @@ fn a_thousand_setups_and_teardowns_return_all_memory() {
         let len = target.record(received, &mut record).unwrap();
         let key = initiator.add_target(sent, &record[..len]).unwrap();
         if cycle % 3 > 0 {
+            let mut polls = 0;
             while initiator.status(key) != Some(TargetStatus::Ready) {
+                polls += 1;
+                assert!(polls < 100_000, "it is ready");
                 let _ = (initiator.poll(0).unwrap(), target.poll(0).unwrap());
             }
             assert_eq!(initiator.send_grain(sent, 0, 0..24).unwrap().submitted, 1);

@@ -138,3 +138,24 @@ fn a_wait_ends_at_its_deadline_and_with_its_peer() {
     assert_eq!(seen.failed_waits, [Error::Queue(CqError::TimedOut), Error::Post(PostError::UnknownPeer)]);
     assert_eq!(sides.target.wait(Wait { peer: Some(sender), ..Wait::new(4, 1) }), Err(PostError::UnknownPeer.into()));
 }
+
+#[test]
+fn the_removal_of_a_peer_drops_its_failures() {
+    let mut sides = soft(1, talking());
+    let mut seen = Seen::default();
+    seen.until(&mut sides, |seen, _| seen.peers.iter().all(|peers| peers.len() == 1));
+    sides.target.deregister(sides.exposed).unwrap();
+    let request = Request::write(sides.peer, sides.local, &sides.remote, pages()).data(3);
+    sides.initiator.submit(request).unwrap();
+    seen.until(&mut sides, |seen, _| seen.outcomes.len() == 1);
+    for _ in 0..100 {
+        assert!(sides.initiator.poll(0).unwrap().is_none() && sides.target.poll(0).unwrap().is_none());
+    }
+    assert!(sides.target.remove_peer(seen.peers[1][0].0));
+    let wait = sides.target.wait(Wait::new(3, 60)).unwrap();
+    for _ in 0..100 {
+        let event = sides.target.poll(0).unwrap();
+        assert!(!matches!(event, Some(Event::WaitFailed { .. })), "{event:?}");
+    }
+    assert!(sides.target.end_wait(wait));
+}

@@ -226,6 +226,9 @@ impl Files {
     /// Bytes of the application stay.
     pub(super) fn store_header(&self, index: u64, shown: u64, valid: u16, is_invalid: bool) {
         let (FlowLayout::Grains(layout, _), Some(at)) = (self.layout, self.slot(index)) else { return };
+        if self.load_header(index).is_some_and(|header| header.index > shown && header.index != u64::MAX) {
+            return;
+        }
         let grain_size = u32::try_from(layout.payload_len()).unwrap_or(u32::MAX);
         let header = GrainHeader { index: shown, is_invalid, grain_size, total: layout.slices, valid };
         let mut bytes = [0; 32];

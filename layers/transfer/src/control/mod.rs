@@ -239,6 +239,25 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         has_room
     }
 
+    /// Drops a kept hello from the address of this one.
+    pub(crate) fn forget_older_hello(&mut self, index: u32) {
+        let address_of = |control: &Self, index| Some(Hello::decode(control.body(index)?)?.1);
+        if self.refusable.len() == 0
+            || self.message(index).is_none_or(|(header, _)| !matches!(header.kind, Kind::Hello))
+        {
+            return;
+        }
+        let address = address_of(self, index);
+        for _ in 0..self.refusable.len() {
+            let Some(kept) = self.buffers.pop(&mut self.refusable) else { return };
+            if address_of(self, kept) == address {
+                self.recycle(kept);
+            } else {
+                self.buffers.push(&mut self.refusable, kept);
+            }
+        }
+    }
+
     pub(crate) fn next_refusable(&mut self) -> Option<u32> {
         if self.refused.is_some() || self.buffers.free() == 0 { None } else { self.buffers.pop(&mut self.refusable) }
     }

@@ -40,7 +40,8 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         *room -= share;
         let mut bounce = [0; CHUNK];
         let mut cursor = slot.cursor.take();
-        while copied < most {
+        let mut result = Ok(());
+        'blocks: while copied < most {
             let Some(block) = cursor.peek(piece) else { break };
             let (from, from_at, to, to_at) = if *reads {
                 (there, block.remote, here, block.local)
@@ -53,8 +54,8 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
                 let offset = |at: u64| usize::try_from(at.saturating_add(slot.copied)).unwrap_or(usize::MAX);
                 let moved = from.copy_to(offset(from_at), bytes).and_then(|()| to.copy_from(offset(to_at), bytes));
                 if let Err(error) = moved {
-                    slot.fail(error);
-                    return copied;
+                    result = Err(error);
+                    break 'blocks;
                 }
                 slot.copied += bytes.len() as u64;
                 share -= bytes.len() as u64;
@@ -69,8 +70,13 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             copied += 1;
         }
         *room += share;
-        slot.cursor = cursor;
-        slot.end_posting(piece);
+        match result {
+            Ok(()) => {
+                slot.cursor = cursor;
+                slot.end_posting(piece);
+            }
+            Err(error) => slot.fail(error),
+        }
         if let Some(value) = value {
             for _ in 0..copied {
                 self.count_arrival(Some(value));

@@ -8,7 +8,6 @@ use loom_core::error::PostError;
 use loom_core::{AddressError, Buffer, CqError, Errno, Error, Transport};
 
 use super::Engine;
-use super::waits::Failure;
 use crate::control::{
     Control, Destination, EndingCode, Header, Incoming, Kind, Notice, Notification, NotificationHead, NotificationKey,
     Sent,
@@ -122,7 +121,10 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
             let Some(control) = &mut self.control else { return Ok(()) };
             match control.poll() {
                 Ok(None) => break,
-                Ok(Some(Incoming::Received(index))) => self.receive(index),
+                Ok(Some(Incoming::Received(index))) => {
+                    control.forget_older_hello(index);
+                    self.receive(index);
+                }
                 Ok(Some(Incoming::Sent(sent))) => self.on_sent(sent),
                 Err(error) => {
                     let mut from = 0;
@@ -267,7 +269,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
             Ending::Done | Ending::Cancelled => Error::Provider(Errno::ECANCELED),
         };
         if value < self.attr.values as u64 {
-            self.waits.report(value, from, Failure { error, late_writes: Some(writes) });
+            self.waits.report(value, from, error, writes);
         }
     }
 

@@ -21,7 +21,7 @@ use loom_core::{Access, Arrivals, Buffer, Error, Transport};
 use self::open::DataLayout;
 use self::posting::Turn;
 pub use self::waits::Wait;
-use self::waits::{Failure, Waits};
+use self::waits::Waits;
 use crate::attr::EngineAttr;
 use crate::control::{Bytes, Control};
 use crate::event::{Ending, Event, Outcome};
@@ -250,6 +250,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             if let Some(control) = &mut self.control {
                 control.reset(peer, self.now);
             }
+            self.waits.forget(peer);
             self.lose_peer(peer, PostError::UnknownPeer.into());
         }
         removed
@@ -282,8 +283,8 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             self.waits.end(arrived.key);
             return Some(Event::Arrived(arrived));
         }
-        if let Some((wait, Failure { error, late_writes })) = self.waits.next_failed(&self.arrivals) {
-            return Some(Event::WaitFailed { wait, error, late_writes });
+        if let Some((wait, failure)) = self.waits.next_failed(&self.arrivals) {
+            return Some(Event::WaitFailed { wait, error: failure.error, late_writes: failure.late_writes() });
         }
         if let Some(key) = self.control.as_mut().and_then(|control| control.inbox.next()) {
             return Some(Event::Notified(key));

@@ -81,8 +81,14 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
 #[derive(Clone, Copy)]
 pub(super) struct Failure {
     pub(super) error: Error,
-    /// `None` without a report of the peer.
-    pub(super) late_writes: Option<u64>,
+    /// Peer that has reported it, and its number of writes.
+    report: Option<(PeerKey, u64)>,
+}
+
+impl Failure {
+    pub(super) fn late_writes(&self) -> Option<u64> {
+        self.report.map(|(_, writes)| writes)
+    }
 }
 
 /// Report of a peer about its writes with a value.
@@ -121,7 +127,7 @@ impl<A: Allocator + Clone> Waits<A> {
 impl<A: Allocator> Waits<A> {
     pub(super) fn begin(&mut self, key: ArrivalKey, wait: Wait, error: Option<Error>) {
         let report = self.reports.iter().flatten().find(|report| report.concerns(&wait));
-        let unreported = error.map(|error| Failure { error, late_writes: None });
+        let unreported = error.map(|error| Failure { error, report: None });
         let failure = report.map(|report| report.failure).or(unreported);
         // There are as many slots as waits of the table.
         if let Some(slot) = self.slots.iter_mut().find(|slot| slot.is_none()) {
@@ -137,13 +143,15 @@ impl<A: Allocator> Waits<A> {
             return;
         }
         if let Some(slot) = self.slots.iter_mut().find(|slot| slot.is_some_and(|slot| slot.0 == key)) {
-            self.failed -= usize::from(slot.take().is_some_and(|slot| slot.2.is_some()));
+            let Some((_, wait, failure)) = slot.take() else { return };
             self.used -= 1;
+            self.failed -= usize::from(failure.is_some());
+            self.drop_reports(|report| report.concerns(&wait));
         }
     }
 
     pub(super) fn fail(&mut self, error: Error, which: impl Fn(&Wait) -> bool) {
-        self.fail_with(Failure { error, late_writes: None }, which);
+        self.fail_with(Failure { error, report: None }, which);
     }
 
     fn fail_with(&mut self, failure: Failure, which: impl Fn(&Wait) -> bool) {
@@ -156,7 +164,8 @@ impl<A: Allocator> Waits<A> {
     }
 
     /// Fails the waits for a peer's writes with a value, and those that begin later.
-    pub(super) fn report(&mut self, value: u64, peer: PeerKey, failure: Failure) {
+    pub(super) fn report(&mut self, value: u64, peer: PeerKey, error: Error, writes: u64) {
+        let failure = Failure { error, report: Some((peer, writes)) };
         let report = Report { value, peer, failure };
         self.fail_with(failure, |wait| report.concerns(wait));
         let is_same = |kept: &Report| kept.value == value && kept.peer == peer;
@@ -197,8 +206,8 @@ impl<A: Allocator> Waits<A> {
             self.used -= 1;
             self.failed -= 1;
             if let (Ok(()), Some(failure)) = (arrivals.give_up(key), failure) {
-                if failure.late_writes.is_some() {
-                    self.drop_reports(|report| report.concerns(&wait));
+                if let Some((peer, _)) = failure.report {
+                    self.drop_reports(|report| report.value == wait.value && report.peer == peer);
                 }
                 return Some((key, failure));
             }

@@ -27,6 +27,7 @@ impl Engine {
 
     /// Accepts the connections that the kernel has for an endpoint.
     pub(super) fn accept(&mut self, endpoint: u16) {
+        let mut has_accepted = false;
         for _ in 0..ACCEPTS {
             let Some(listener) = &self.endpoints[usize::from(endpoint)].listener else { return };
             if self.free_connections.count() == 0 && !self.connections.iter().any(Connection::is_dispensable) {
@@ -36,7 +37,8 @@ impl Engine {
                 Ok(Some((_, address))) if !self.attr.allows(address.ip()) => continue,
                 Ok(Some(accepted)) => accepted,
                 Ok(None) => return,
-                // The process has no more descriptors.
+                // There are no more descriptors, also if no connection waits.
+                Err(io::Errno::MFILE | io::Errno::NFILE) if has_accepted => return,
                 Err(io::Errno::MFILE | io::Errno::NFILE) if self.end_dispensable() => continue,
                 Err(_) => return self.unwatch_listener(endpoint),
             };
@@ -44,6 +46,7 @@ impl Engine {
                 Ok(session) => session,
                 Err(_) => continue,
             };
+            has_accepted = true;
             let Ok(index) = self.take_connection(endpoint, address) else { return };
             let connection = &mut self.connections[index as usize];
             connection.socket = Some(socket);

@@ -4,6 +4,7 @@
 
 use core::time::Duration;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;
 use std::process::Command;
@@ -22,7 +23,7 @@ use crate::TcpAttr;
 
 #[test]
 fn ten_thousand_half_open_connections_keep_out_no_peer() {
-    let (node, other) = (Node::open(), Node::open());
+    let node = Node::open();
     for batch in 0..100 {
         let strangers: Vec<_> = (0..100)
             .map(|number| {
@@ -36,12 +37,11 @@ fn ten_thousand_half_open_connections_keep_out_no_peer() {
                 stranger
             })
             .collect();
-        if batch % 10 == 0 {
-            other.talks_to(&node);
+        if batch % 20 == 0 {
+            Node::open().talks_to(&node);
         }
         drop(strangers);
     }
-    node.talks_to(&other);
 }
 
 #[test]
@@ -59,19 +59,25 @@ fn silent_connections_give_up_their_descriptors() {
     }
     // They do not make room by their time.
     let node = Node::with(TcpAttr { connections: 200, connect_timeout: 3_600_000, ..SMALL });
-    let _silent: Vec<_> = (0..20)
-        .map(|_| {
-            let stranger = Stranger::connect(&node);
-            (0..4).for_each(|_| node.poll());
-            stranger
-        })
-        .collect();
+    let connect = || {
+        let stranger = Stranger::connect(&node);
+        (0..4).for_each(|_| node.poll());
+        stranger
+    };
+    let first = connect();
     let mut files = Vec::new();
     while let Ok(file) = File::open("/dev/null") {
         files.push(file);
     }
+    // There is room for both ends of a second one, and then for its client alone.
+    files.truncate(files.len() - 2);
+    let second = connect();
+    let is_open =
+        |stranger: &Stranger| stranger.0.peek(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
+    assert!(is_open(&first) && is_open(&second), "both have a descriptor");
     files.pop();
     Stranger::greet(&node, 9);
+    assert!(!is_open(&first) && is_open(&second), "the oldest one has ended");
 }
 
 #[test]
@@ -89,7 +95,7 @@ fn time_to_connect_passes_for_programs_that_poll_seldom() {
         polls += 1;
     }
     // Each poll counts at most a quarter.
-    assert!(polls <= 6, "{polls} polls");
+    assert!((4..=6).contains(&polls), "{polls} polls");
 }
 
 #[test]

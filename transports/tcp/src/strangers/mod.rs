@@ -330,7 +330,8 @@ fn one_connection_is_enough_for_one_peer() {
 
 #[test]
 fn peers_are_reached_by_names_and_over_ipv6() {
-    for host in ["localhost", "127.0.0.1", "::1"] {
+    let has_ipv6 = TcpListener::bind("[::1]:0").is_ok();
+    for host in ["localhost", "127.0.0.1", "::1"].into_iter().take(2 + usize::from(has_ipv6)) {
         let (node, other) = (Node::at(host, SMALL), Node::at(host, SMALL));
         node.talks_to(&other);
         let port = format!("{}", other.address().port());

@@ -99,7 +99,8 @@ impl<T: Connected, M: Buffer + Send> FabricsInitiator<'_, T, M> {
                 }
                 self.pack(number, &layout, start, most)?;
                 if self.source.as_ref().is_some_and(|files| files.check(start).is_err()) {
-                    return self.posting(index);
+                    // The next poll passes over them.
+                    return Ok(false);
                 }
                 let part = backlog::Part::Samples { start, count: most };
                 (part, Blocks::Samples { from: layout, to: layout, start, count: most }, (remote, entry))
