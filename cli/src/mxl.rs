@@ -451,6 +451,7 @@ mod tests {
         };
         assert_eq!(next(&mut initiator, &mut target), FabricsEvent::Attached);
         while initiator.status(key) != Some(TargetStatus::Ready) {
+            assert!(begin.elapsed() < Duration::from_secs(60));
             initiator.poll(0).unwrap();
         }
         let send = |initiator: &mut FabricsInitiator<'_, Tcp, Vec<u8>>, index: u64, end| {

@@ -82,7 +82,7 @@ pub(crate) fn find(hints: &Hints<'_>) -> Result<Found, String> {
         offers.push(Offer::of(&info, info.to_string(), true, &topology));
     }
     if let Ok(info) = loom_tcp::query(hints, TcpAttr::DEFAULT) {
-        offers.push(Offer::of(&info, String::new(), true, &topology));
+        offers.push(Offer::of(&info, info.to_string(), true, &topology));
     }
     let library = libfabric(hints, &topology, &mut offers)?;
     if offers.is_empty() {
