@@ -8,7 +8,7 @@ pub struct EngineAttr {
     pub addresses: usize,
     /// Maximum number of registered memories.
     pub memories: usize,
-    /// Maximum number of transfers whose outcomes are not taken, or with operations in flight.
+    /// Maximum number of transfers with operations in flight, or an outcome that is not taken.
     pub transfers: usize,
     /// Maximum number of operations in flight on each rail.
     pub depth: usize,

@@ -36,7 +36,7 @@ impl LinkState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Debt {
     Hello = 1,
-    /// Hello to a peer whose hello has arrived.
+    /// Hello that answers that of the peer.
     Answer = 2,
     Ping = 4,
     Pong = 8,

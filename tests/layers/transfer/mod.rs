@@ -5,7 +5,7 @@
 //!
 //! | job | test |
 //! |---|---|
-//! | list of interfaces | `cli/tests/command.rs` |
+//! | list of interfaces | `cli/tests/command` |
 //! | asynchronous ping-pong | `examples/async_pingpong.rs` |
 //! | windows of pages | benchmark set `pages` |
 //! | early and repeated counts, no order, receives of writes | [`faults`]`::when_the_count_is_reached_every_byte_has_arrived_in_any_order` |

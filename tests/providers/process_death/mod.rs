@@ -1,6 +1,7 @@
 //! Connectionless endpoints with peers that break the rules: processes that are killed during a
 //! transfer, and strangers with another protocol. Each case runs over every provider of libfabric
-//! that uses sockets. The run is compared with its table in `tests/behaviours`.
+//! that uses sockets, and over TCP in Rust. The run is compared with its table in
+//! `tests/behaviours`.
 
 mod faults;
 use support::posting;

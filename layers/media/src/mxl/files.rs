@@ -226,7 +226,8 @@ impl Files {
     /// Bytes of the application stay.
     pub(super) fn store_header(&self, index: u64, shown: u64, valid: u16, is_invalid: bool) {
         let (FlowLayout::Grains(layout, _), Some(at)) = (self.layout, self.slot(index)) else { return };
-        if self.load_header(index).is_some_and(|header| header.index > shown && header.index != u64::MAX) {
+        let is_later = |later: u64| later > shown && later != u64::MAX && self.slot(later) == Some(at);
+        if self.load_header(index).is_some_and(|header| is_later(header.index)) {
             return;
         }
         let grain_size = u32::try_from(layout.payload_len()).unwrap_or(u32::MAX);

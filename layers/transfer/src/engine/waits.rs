@@ -31,7 +31,7 @@ pub struct Wait {
     pub value: u64,
     /// Total of writes with this value since the engine was opened.
     pub total: u64,
-    /// Peer whose failure ends the wait. With `None`, any peer's failed transfer with this value
+    /// Peer that ends the wait by a failure. With `None`, any peer's failed transfer with the value
     /// does.
     pub peer: Option<PeerKey>,
     /// Time at which the wait ends, in nanoseconds on the clock of

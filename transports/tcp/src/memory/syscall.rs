@@ -1,5 +1,5 @@
-//! System calls on memory by address, for which slices of bytes would be references to memory that
-//! peers change, or that is not initialised.
+//! System calls that `rustix` lacks: a socket option, and on memory that peers change, or that is
+//! not initialised.
 
 use core::arch::asm;
 use core::ptr::{null, null_mut};
