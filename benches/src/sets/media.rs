@@ -6,6 +6,8 @@ use loom_core::soft::{Network, NetworkAttr};
 use loom_core::{Domain, Info, Transport};
 use loom_media::{FlowKey, FlowLayout, GrainLayout, Initiator, MediaAttr, Release, Target, TargetEvent, TargetKey};
 
+#[cfg(feature = "libfabric")]
+use super::transfer;
 use crate::Failure;
 use crate::contest::Contest;
 use crate::report::{Goal, Ratio, Run};
@@ -100,14 +102,16 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
         for (name, layout, piece) in
             [("grain", grains, len), ("audio", FlowLayout::Samples(SAMPLES), BLOCK as usize * 4 * 64)]
         {
-            let mut c = C::over(provider, Calls::Inline, usize::try_from(layout.bytes())?)?;
+            let area = usize::try_from(layout.bytes())?;
+            let mut c = C::over(provider, Calls::Inline, area)?;
             let mut side = Side::open(&provider.info()?, layout)?;
             // All slots of its ring in turn, as loom does. One slot would stay in the cache.
+            let list = c.list(&transfer::list(piece, transfer::LIST, area));
             let mut next = 0;
             let continues = |count: u32| {
-                let first = next;
-                next += u64::from(count);
-                c.write_list(piece, first, count)
+                let first = next % list.len();
+                next += count as usize;
+                transfer::parts(&list, first, count).map(|part| c.write_list(part)).sum()
             };
             let outcome = Contest::new(format!("media.{}.{name}", provider.metric))
                 .side_that_measures("C", continues)

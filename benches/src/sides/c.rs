@@ -4,6 +4,7 @@ use std::ffi::{CString, c_char, c_int, c_long, c_void};
 use std::time::Duration;
 
 use loom_core::vocabulary::Errno;
+use loom_transfer::Block;
 
 use super::{FULL, LONGEST, Operation, Provider, SIZES, Side, timed, work};
 
@@ -25,7 +26,15 @@ struct Loops {
     read: Run,
     fetch_add: Run,
     poll_empty: Run,
-    write_list: unsafe extern "C" fn(*mut c_void, usize, u64, c_long) -> c_int,
+    write_list: unsafe extern "C" fn(*mut c_void, *const Range, c_long) -> c_int,
+}
+
+/// Block of a list (`struct block`) within the buffers.
+#[repr(C)]
+pub(crate) struct Range {
+    from: u64,
+    to: u64,
+    len: u64,
 }
 
 unsafe extern "C" {
@@ -85,12 +94,21 @@ impl C {
         unsafe { (self.loops.inject_size)(self.raw) }
     }
 
-    /// Does `count` writes of an endless list, from `first` on, with several in flight.
-    pub(crate) fn write_list(&mut self, len: usize, first: u64, count: u32) -> Duration {
-        assert!(len <= self.area, "the buffers are that long");
+    /// Returns a list for [`write_list`](Self::write_list) of this side.
+    pub(crate) fn list(&self, blocks: &[Block]) -> Vec<Range> {
+        let range = |&Block { local: from, remote: to, len }: &Block| {
+            let fits = |at: u64| at.checked_add(len).is_some_and(|end| end <= self.area as u64);
+            assert!(fits(from) && fits(to), "within the buffers");
+            Range { from, to, len }
+        };
+        blocks.iter().map(range).collect()
+    }
+
+    /// Does the writes of a list, with several in flight.
+    pub(crate) fn write_list(&mut self, list: &[Range]) -> Duration {
         timed(|| {
-            // SAFETY: `raw` is open, and its buffers have at least this length.
-            let code = unsafe { (self.loops.write_list)(self.raw, len, first, count.into()) };
+            // SAFETY: `raw` is open, and the blocks lie within its buffers.
+            let code = unsafe { (self.loops.write_list)(self.raw, list.as_ptr(), list.len() as c_long) };
             assert_eq!(code, 0, "a list of writes in C");
         })
     }

@@ -219,21 +219,24 @@ static int raw_write_data(struct raw *raw, size_t len, long count)
 /* Writes with immediate data from and to places in no order, up to 64 in flight, until all completions and all events of the peer
  * have been read. */
 /* Writes `first` and later ones of an endless list. */
-static int raw_write_list(struct raw *raw, size_t len, uint64_t first, long count)
+/* A block of a list: offsets of the source and of the target, and a length. */
+struct block {
+	uint64_t from, to, len;
+};
+
+static int raw_write_list(struct raw *raw, const struct block *blocks, long count)
 {
 	struct fi_cq_tagged_entry entries[16];
-	const uint64_t places = raw->size / len;
 	long posted = 0, read = 0;
 
 	while (read < 2 * count) {
 		ssize_t ret;
 
 		while (posted < count && posted - read / 2 < 64) {
-			uint64_t number = first + posted;
-			uint64_t from = number * 7919 % places * len, to = number * 104729 % places * len;
+			const struct block *block = &blocks[posted];
 
-			ret = fi_writedata(raw->ep[0], raw->tx + from, len, NULL, 9, raw->addr[1], raw->remote + to, raw->key,
-					   &raw->context[0]);
+			ret = fi_writedata(raw->ep[0], raw->tx + block->from, block->len, NULL, 9, raw->addr[1],
+					   raw->remote + block->to, raw->key, &raw->context[0]);
 			if (ret == -FI_EAGAIN)
 				break;
 			CHECK(ret);
@@ -349,7 +352,7 @@ const struct {
 	int (*read)(struct raw *raw, size_t len, long count);
 	int (*fetch_add)(struct raw *raw, size_t len, long count);
 	int (*poll_empty)(struct raw *raw, size_t len, long count);
-	int (*write_list)(struct raw *raw, size_t len, uint64_t first, long count);
+	int (*write_list)(struct raw *raw, const struct block *blocks, long count);
 } LOOPS = {
 	raw_open, raw_close, raw_inject_size, raw_poll_full,
 	raw_inject, raw_message, raw_tagged, raw_unexpected, raw_write, raw_write_data, raw_read, raw_fetch_add,

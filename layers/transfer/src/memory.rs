@@ -198,13 +198,15 @@ impl<'a> Lender<'a> {
     /// Returns `None` if the block does not lie within.
     #[inline(always)]
     pub(crate) fn part(&self, source: &Source, block: Block) -> Option<LentPart> {
-        if block.local.checked_add(block.len)? > self.lent.len as u64 {
+        let (offset, len) = (usize::try_from(block.local).ok()?, usize::try_from(block.len).ok()?);
+        let last = self.lent.len.checked_sub(len)?;
+        if offset > last {
             return None;
         }
-        let (offset, len) = (usize::try_from(block.local).ok()?, usize::try_from(block.len).ok()?);
         source.parts.set(source.parts.get() + 1);
         Some(LentPart {
-            ptr: self.lent.ptr.map_addr(|addr| addr.saturating_add(offset)),
+            // SAFETY: `offset` is within the lent range, or at its end.
+            ptr: unsafe { self.lent.ptr.byte_add(offset) },
             len,
             source: NonNull::from_ref(source),
             booking: self.booking,

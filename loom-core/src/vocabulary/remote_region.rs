@@ -49,7 +49,8 @@ impl RemoteRegion {
 
     #[inline]
     pub(crate) fn range(&self, offset: u64, len: u64) -> Option<RemoteAddr> {
-        if offset.checked_add(len)? > self.len {
+        let last = self.len.checked_sub(len)?;
+        if offset > last {
             return None;
         }
         self.base.checked_add(offset)

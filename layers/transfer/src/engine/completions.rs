@@ -3,7 +3,7 @@
 use core::mem;
 
 use allocator_api2::alloc::Allocator;
-use loom_core::{Buffer, Completion, CqError, Done, Error, OpError, Transport};
+use loom_core::{Buffer, Completion, CqError, Error, OpError, Transport};
 
 use super::Engine;
 use crate::memory::{Booking, LentPart};
@@ -30,8 +30,9 @@ impl Batch {
 
 /// What polls of a rail leave to others.
 enum Uncommon {
-    /// Belongs to another batch, or has failed.
-    Op(Done<LentPart>),
+    /// Belongs to another batch.
+    Op(LentPart),
+    Failed(LentPart, OpError),
     /// Peer's write with a value that is not counted.
     Remote(Option<u64>),
     Stray,
@@ -48,7 +49,8 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             let mut batch = Batch::NONE;
             let polled = loop {
                 match self.poll_batch(number, &mut left, &mut batch) {
-                    Uncommon::Op(done) => self.start_batch(&mut batch, done),
+                    Uncommon::Op(part) => self.start_batch(&mut batch, part, None),
+                    Uncommon::Failed(part, error) => self.start_batch(&mut batch, part, Some(error)),
                     Uncommon::Remote(data) => self.count_notified(data),
                     Uncommon::Stray => self.strays += 1,
                     Uncommon::End(polled) => break polled,
@@ -72,10 +74,14 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             *left -= 1;
             match rail.cq.poll() {
                 Ok(Some(Completion::Op(done))) => {
-                    if done.result().is_err() || done.buf().booking != batch.booking {
-                        return Uncommon::Op(done);
+                    if let Err(error) = done.result() {
+                        return Uncommon::Failed(done.into_buf(), error);
                     }
-                    batch.add(&done.into_buf());
+                    let part = done.into_buf();
+                    if part.booking != batch.booking {
+                        return Uncommon::Op(part);
+                    }
+                    batch.add(&part);
                 }
                 Ok(Some(Completion::Remote(event))) => {
                     let data = event.data().map(|data| data.0);
@@ -93,8 +99,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
 
     /// A failed completion is booked alone.
     #[inline(never)]
-    fn start_batch(&mut self, batch: &mut Batch, done: Done<LentPart>) {
-        let (error, part) = (done.result().err(), done.into_buf());
+    fn start_batch(&mut self, batch: &mut Batch, part: LentPart, error: Option<OpError>) {
         let mut next = Batch { booking: part.booking, ..Batch::NONE };
         next.add(&part);
         drop(part);
