@@ -4,6 +4,7 @@ use crate::Failure;
 use crate::contest::{Outcome, Settings};
 use crate::report::Run;
 
+mod agent;
 mod arrivals;
 mod growth;
 pub mod instructions;
@@ -51,6 +52,7 @@ pub const SETS: &[Set] = &[
     Set { name: "growth", about: "what an operation costs as numbers grow, and memory", measure: growth::measure },
     Set { name: "machine_threads", about: "what it can do between two cores", measure: machine::measure_threads },
     Set { name: "soft_threads", about: "the software transport between threads", measure: soft::threads::measure },
+    Set { name: "agent", about: "from a submission to the first byte, between threads", measure: agent::measure },
     #[cfg(feature = "libfabric")]
     Set {
         name: "pages",

@@ -157,8 +157,32 @@ fn a_failed_queue_ends_transfers_and_is_reported_once() {
 }
 
 #[test]
+fn announced_operations_are_flushed_on_each_rail() {
+    for seed in 0..40 {
+        let refuse = Every::About([0, 4][seed as usize % 2]);
+        let faults = Faults { doorbell: true, refuse, ..Faults::new(seed) };
+        let (count, network) = (1 + seed as usize / 2 % 4, network());
+        let here = rails(&network.info_with_faults(faults), count);
+        let attr = EngineAttr { piece: 300, batch: 2 + seed as usize % 7, ..small() };
+        let mut sides = Sides::open(&here, &rails(&network.info(), count), attr);
+        for plan in [pages(), block(5, 70_000, 999)] {
+            let operations = plan.operations(sides.target.piece());
+            let request = Request::write(sides.peer, sides.local, &sides.remote, plan.clone()).data(1);
+            sides.initiator.submit(request).unwrap();
+            let outcome = sides.ended();
+            assert_eq!((outcome.ending, outcome.operations), (Ending::Done, operations), "seed {seed}");
+            let mut expected = sides.exposed_bytes();
+            moved(&plan, &sides.local_bytes(), &mut expected, false);
+            assert!(sides.exposed_bytes() == expected, "seed {seed}");
+        }
+        assert!(network.injected().reordered > 0, "operations waited for a doorbell");
+        assert_eq!(sides.initiator.in_flight(sides.local), Some(0));
+    }
+}
+
+#[test]
 fn a_batch_that_is_refused_in_its_middle_is_flushed() {
-    let faults = Faults { refuse: Every::Nth(5), ..Faults::new(1) };
+    let faults = Faults { refuse: Every::Nth(5), doorbell: true, ..Faults::new(1) };
     let mut sides = faulty(2, faults, EngineAttr { piece: 100, batch: 16, ..small() });
     let key = sides.initiator.submit(Request::write(sides.peer, sides.local, &sides.remote, pages())).unwrap();
     assert!(sides.initiator.poll(0).unwrap().is_none());

@@ -81,6 +81,9 @@ pub struct Plan {
     ///
     /// The info grants only the order of messages ([`MsgOrder::SAS`]), unless this is zero.
     pub reorder: u32,
+    /// Delays writes and reads with `FI_MORE` until the next one without it, like a card until its
+    /// doorbell. Removes the order of both.
+    pub doorbell: bool,
     /// Capabilities that are removed from the info, [`Caps::RMA`] with its parts.
     pub without: Caps,
     /// Removes the order of writes and reads, and of messages behind them (`FI_ORDER_WAW` and
@@ -112,6 +115,7 @@ impl Plan {
             kill: NEVER,
             delay: 0,
             reorder: 0,
+            doorbell: false,
             without: Caps::empty(),
             unordered: false,
             narrow_data: false,
@@ -133,9 +137,9 @@ pub(in crate::soft) struct Rules {
 
 impl Rules {
     pub(in crate::soft) fn strikes(&self) -> bool {
-        let Plan { refuse, fail, lose, overrun, kill, delay, reorder, .. } = self.plan;
+        let Plan { refuse, fail, lose, overrun, kill, delay, reorder, doorbell, .. } = self.plan;
         [refuse, fail, lose, overrun, kill].iter().any(|every| *every != Every::Nth(0))
-            || (delay, reorder) != (0, 0)
+            || (delay, reorder, doorbell) != (0, 0, false)
             || self.hides_sources()
             || self.strict.is_some()
     }
@@ -148,13 +152,13 @@ impl Rules {
         if let Some(strict) = self.strict {
             strict.take_from(granted);
         }
-        let Plan { without, unordered, reorder, narrow_data, one_range, .. } = self.plan;
+        let Plan { without, unordered, reorder, doorbell, narrow_data, one_range, .. } = self.plan;
         let Attributes { caps, endpoint, tx, rx, domain, .. } = granted;
         let parts = Caps::READ | Caps::WRITE | Caps::REMOTE_READ | Caps::REMOTE_WRITE;
         for caps in [caps, &mut tx.caps, &mut rx.caps] {
             caps.remove(if without.contains(Caps::RMA) { without | parts } else { without });
         }
-        if unordered || reorder > 0 {
+        if unordered || reorder > 0 || doorbell {
             tx.msg_order.remove(RMA_ORDER);
             rx.msg_order.remove(RMA_ORDER);
             endpoint.max_order_raw_size = 0;

@@ -2,7 +2,7 @@
 //!
 //! | cell | operation |
 //! |---|---|
-//! | `message.flags` | read or write, with or without immediate data |
+//! | `message.flags` | read or write, with or without immediate data, `FI_MORE` until the doorbell |
 //! | `message.from`, `.tag`, `.len` | the peer, the address in its memory, and the region's key |
 //! | `message.data`, `.bytes` | the immediate data, and the local bytes: lent, or injected into the cell |
 //! | `looks` | number of looks at which it is done |
@@ -21,7 +21,7 @@ use crate::soft::network::endpoint_state::{EndpointState, LocalState, Report, Se
 use crate::soft::shared::address::addr_parts;
 use crate::soft::shared::cell::{MessageCell, State};
 use crate::transport::{Event, Refusal, RmaTarget};
-use crate::vocabulary::{Access, CompletionFlags, FabricAddr, ImmediateData, MemoryKey, RemoteAddr};
+use crate::vocabulary::{Access, CompletionFlags, FabricAddr, ImmediateData, MemoryKey, OpFlags, RemoteAddr};
 
 /// Write or read of one range. `context` is `None` for an injected write, which reports no success.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +33,8 @@ pub(crate) struct RmaOp {
     pub(crate) data: Option<ImmediateData>,
     pub(crate) context: Option<u64>,
     pub(crate) report: Report,
+    /// With `FI_MORE`.
+    pub(crate) more: bool,
 }
 
 impl RmaOp {
@@ -47,7 +49,12 @@ enum Until {
     Looks(u32),
     /// After a look of its peer, in a strict network.
     PeerLooks,
+    /// After the endpoint's next operation without `FI_MORE`.
+    Doorbell,
 }
+
+/// Flag of a cell that waits for the doorbell.
+const ANNOUNCES: CompletionFlags = CompletionFlags::from_bits_retain(OpFlags::MORE.bits());
 
 /// Context of injected operations.
 const NO_CONTEXT: u64 = u64::MAX;
@@ -70,6 +77,7 @@ pub(crate) unsafe fn do_later(
     let rules = faults.rules.get();
     let until = match (rules.strict, rules.plan.most_looks()) {
         (Some(strict), _) if strict.holds_rma() => Until::PeerLooks,
+        (None, _) if rma.more && rules.plan.doorbell => Until::Doorbell,
         (Some(_), _) | (None, 0) => return None,
         (None, most) => match faults.draw(|random| random.up_to(most)) {
             0 => return None,
@@ -118,8 +126,9 @@ unsafe fn hold(net: &Net, port: &EndpointState, rma: &RmaOp, until: Until) -> Re
         unsafe { copy_exposed(rma.bytes, bytes, rma.len) };
     }
     let data = if rma.data.is_some() { CompletionFlags::REMOTE_CQ_DATA } else { CompletionFlags::empty() };
+    let announces = if until == Until::Doorbell { ANNOUNCES } else { CompletionFlags::empty() };
     let message = &head.message;
-    message.set_flags(rma.flags() | data);
+    message.set_flags(rma.flags() | data | announces);
     message.from.set(rma.target.to.0);
     message.tag.set(rma.target.addr.0);
     #[expect(clippy::cast_possible_truncation, reason = "usize has 64 bits, asserted above")]
@@ -133,6 +142,7 @@ unsafe fn hold(net: &Net, port: &EndpointState, rma: &RmaOp, until: Until) -> Re
             net.have_look(rma.target.to.0);
             looks
         }
+        Until::Doorbell => 0,
     });
     head.set(State::Eager);
     let report = if rma.context.is_some() || rma.report == Report::Reported { rma.report } else { Report::Nothing };
@@ -150,6 +160,16 @@ fn held_back<'n>(net: &'n Net, own: &'n LocalState) -> impl Iterator<Item = &'n 
     cells.filter(|head| head.is(State::Eager) && net.sending(head).get().is_some())
 }
 
+/// Ends the delay of announced operations.
+pub(crate) fn ring(net: &Net, own: &LocalState) {
+    if own.faults().rules.get().plan.doorbell && own.faults().late.get() > 0 {
+        for head in held_back(net, own).filter(|head| head.message.flags().contains(ANNOUNCES)) {
+            head.message.set_flags(head.message.flags().difference(ANNOUNCES));
+            head.looks.set(own.faults().looks.get());
+        }
+    }
+}
+
 #[cold]
 #[inline(never)]
 pub(crate) fn do_late(net: &Net, port: &EndpointState) {
@@ -163,7 +183,7 @@ pub(crate) fn do_late(net: &Net, port: &EndpointState) {
             let to = head.message.from.get();
             net.looks_of(to) != head.looks.get() || net.reach(to).is_err()
         } else {
-            looks.wrapping_sub(head.looks.get()) <= MOST_LOOKS
+            !head.message.flags().contains(ANNOUNCES) && looks.wrapping_sub(head.looks.get()) <= MOST_LOOKS
         };
         if due && let Some(sending) = end_offer(net, own, head) {
             faults.late.set(faults.late.get() - 1);

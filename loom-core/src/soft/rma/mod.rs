@@ -15,7 +15,7 @@ use super::handles::SoftEndpoint;
 use super::mr::{Counts, at_region, open_range};
 use super::network::Net;
 use super::network::endpoint_state::{EndpointState, LocalState, Report};
-use super::rma::delayed::{RmaOp, do_later};
+use super::rma::delayed::{RmaOp, do_later, ring};
 use super::shared::copy::{LIMIT, advanced, ranges, total};
 use super::transport::Soft;
 use crate::buffer::Lent;
@@ -151,8 +151,9 @@ impl SoftEndpoint<'_> {
         // SAFETY: the caller guarantees the buffer and L2. RMA has no prefix (L4).
         let (bytes, len) = unsafe { self.apply_modes(lent, access, context) }?;
         let (context, report) = (Some(context.addr()), Report::All);
+        let rma = RmaOp { target, reads, bytes, len, data, context, report, more: false };
         // SAFETY: the caller guarantees the buffer.
-        unsafe { self.rma_amid_faults(&RmaOp { target, reads, bytes, len, data, context, report }) }
+        unsafe { self.rma_amid_faults(&rma) }
     }
 
     /// # Safety
@@ -160,6 +161,7 @@ impl SoftEndpoint<'_> {
     /// most `inject_size`. With a context, until its event or until the endpoint is closed.
     unsafe fn rma_amid_faults(&self, rma: &RmaOp) -> Result<(), Refusal> {
         let (net, port, RmaOp { target, reads, bytes, len, data, context, .. }) = (&*self.net, self.port(), *rma);
+        ring(net, port.own());
         // SAFETY: the caller guarantees the bytes.
         if let Some(taken) = unsafe { do_later(net, port, rma, !reads) } {
             return taken;
@@ -181,6 +183,10 @@ impl SoftEndpoint<'_> {
         let msg = &unsafe { self.pieces(msg, if reads { Access::READ } else { Access::WRITE }, &mut room) }?;
         let remote = self.aim_parts(msg.address, remote, &mut aimed);
         let (net, port, report) = (&*self.net, self.port(), self.report(msg));
+        let more = msg.flags.contains(OpFlags::MORE);
+        if !more {
+            ring(net, port.own());
+        }
         if msg.pieces.len().max(remote.len()) > LIMIT {
             return Err(Refusal::Errno(Errno::EINVAL));
         }
@@ -189,7 +195,7 @@ impl SoftEndpoint<'_> {
         {
             let target = RmaTarget { to: msg.address, addr: part.addr, key: part.key };
             let (bytes, len, context) = (lent.ptr.as_ptr(), lent.len, Some(msg.context.addr()));
-            let rma = RmaOp { target, reads, bytes, len, data: msg.data, context, report };
+            let rma = RmaOp { target, reads, bytes, len, data: msg.data, context, report, more };
             let early = !reads && !msg.flags.contains(OpFlags::DELIVERY_COMPLETE);
             // SAFETY: the caller guarantees the buffers.
             if let Some(taken) = unsafe { do_later(net, port, &rma, early) } {
@@ -284,7 +290,7 @@ unsafe impl<'n> Rma for Soft<'n> {
             endpoint.refuse_or_kill()?;
             let (target, (bytes, len)) = (endpoint.aim(to), bytes);
             let (bytes, context, report) = (bytes.cast_mut(), None, Report::All);
-            let rma = RmaOp { target, reads: false, bytes, len, data, context, report };
+            let rma = RmaOp { target, reads: false, bytes, len, data, context, report, more: false };
             // SAFETY: `bytes` has at most `inject_size` bytes, the eager size.
             return unsafe { endpoint.rma_amid_faults(&rma) };
         }

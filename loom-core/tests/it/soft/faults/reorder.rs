@@ -3,7 +3,7 @@
 use loom_core::buffer::Lent;
 use loom_core::completion::Completion;
 use loom_core::endpoint::Binding;
-use loom_core::endpoint::SendOptions;
+use loom_core::endpoint::{ReadOptions, SendOptions};
 use loom_core::error::PostError;
 use loom_core::mr::{Mr, RemoteRegion};
 use loom_core::soft::{Plan, Soft};
@@ -207,4 +207,27 @@ fn an_unsignaled_write_that_fails_late_is_reported() {
     let told = (0..3000).find_map(|_| cq.poll().unwrap());
     let Some(Completion::Unclaimed(error)) = told else { panic!("its failure") };
     assert_eq!(error.errno, Errno::ENOKEY);
+}
+
+#[test]
+fn announced_writes_and_reads_wait_for_the_next_operation_without_fi_more() {
+    under(Plan { doorbell: true, ..Plan::new(1) }, |world| {
+        let region = Mr::open(&world.domain, bytes(7, 8), BOTH).unwrap();
+        let parts = [0, 1, 2].map(|at| region.remote().part(at, 1).unwrap());
+        let more = SendOptions { more: true, ..SendOptions::default() };
+        let announced = world.a.write_with(world.to_b, &parts[..1], more, vec![1].into()).unwrap();
+        let read = ReadOptions { more: true, ..ReadOptions::default() };
+        let read = world.a.read_with(world.to_b, &parts[1..2], read, bytes(0, 1)).unwrap();
+        for _ in 0..100 {
+            assert!(world.a.cq().poll().unwrap().is_none());
+        }
+        assert_eq!(byte(&region, 0), bytes(7, 1)[0]);
+        let last = world.a.write(world.to_b, &parts[2], 0, vec![3].into()).unwrap();
+        let [_, read, _] = [announced, read, last].map(|key| {
+            let (buf, result) = end(world.a.cq(), key);
+            result.unwrap();
+            buf
+        });
+        assert_eq!((byte(&region, 0), &read[..], byte(&region, 2)), (1, &bytes(7, 8)[1..2], 3));
+    });
 }
