@@ -2,6 +2,7 @@
 
 #![allow(missing_docs, unsafe_code, clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod accelerator;
 mod counters;
 mod device;
 mod discovery;
