@@ -28,10 +28,6 @@
 //! 10. **Device memory** is refused.
 //! 11. **Memory.** The cache allocates one block when opened ([`MrCache::layout`]).
 //!
-//! # Costs
-//! A hit touches two or three cache lines, with one atomic load. A stale memo takes a search by
-//! address. A miss moves 12 bytes for each region at a higher address.
-//!
 //! # Example
 //! ```
 //! use loom_core::allocator_api2::alloc::Global;

@@ -42,9 +42,7 @@
 //! | [`AllToAllBruck`] | `L + 1` | `n L` | `n c` for each bit set in the numbers from 0 to `n - 1` |
 //! | [`AllToAllPairwise`] | `n` | `n (n - 1)` | all blocks except those from a member to itself |
 //!
-//! `T` is the tree traffic: each member's block, once for each edge from the root. With `h` the
-//! highest bit in which the rank differs from the root, these are one edge, plus one for each bit
-//! below `h` set in the rank.
+//! `T` is the tree traffic: each member's block, once for each edge from the root.
 //!
 //! ```
 //! use loom_group::schedule::{Member, Op, Schedule, Table};
