@@ -75,7 +75,7 @@ impl Cuda {
             (self.allocate)(&raw mut place, bytes.len()) | (self.copy_in)(place, bytes.as_ptr().cast(), bytes.len())
         };
         assert_eq!(code, 0, "memory of the device");
-        let place = NonNull::new(null_mut::<u8>().with_addr(place as usize)).unwrap();
+        let place = NonNull::new(null_mut::<u8>().with_addr(place.try_into().unwrap())).unwrap();
         OnDevice { cuda: self, place, len: bytes.len() }
     }
 

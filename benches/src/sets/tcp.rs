@@ -35,6 +35,7 @@ fn settings<const WORDS: usize>(run: &Run) -> Settings {
     if WORDS < 1 << 17 { run.settings } else { Settings { round: 30 * run.settings.round, repeats: 0, ..run.settings } }
 }
 
+/// The names `tcp_over_c` are ratios to the fastest provider of this libfabric.
 fn contest<const WORDS: usize>(run: &mut Run, play: Play, what: &str, goals: (Goal, Goal)) -> Result<(), Failure> {
     let size = size_name(8 * WORDS);
     let providers = providers();
@@ -54,6 +55,22 @@ fn contest<const WORDS: usize>(run: &mut Run, play: Play, what: &str, goals: (Go
             _ => goals.0,
         };
         run.ratio(&outcome, Ratio { name: &name, of: Kind::LoomTcp.name(), over: kind.name(), goal });
+    }
+    let time = |kind: &&Kind| outcome.figure(kind.name(), |nanoseconds| nanoseconds).median;
+    let best = providers.iter().min_by(|one, other| time(one).total_cmp(&time(other)));
+    if let Some(over) = best.map(|kind| kind.name()) {
+        let of = Kind::LoomTcp.name();
+        match play {
+            Play::Answer => {
+                let name = format!("tcp_over_c.half_rtt.{size}");
+                run.ratio(&outcome, Ratio { name: &name, of, over, goal: goals.0 });
+            }
+            Play::Stream | Play::Write => {
+                let name = format!("tcp_over_c.{}.{size}", if play == Play::Write { "write_rate" } else { "rate" });
+                let goal = if let Goal::AtMost(time) = goals.0 { Goal::AtLeast(1.0 / time) } else { Goal::Higher };
+                run.rate_ratio(&outcome, Ratio { name: &name, of, over, goal });
+            }
+        }
     }
     Ok(())
 }

@@ -155,19 +155,23 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
         run.contest(&outcome);
         run.figure(&outcome, (&format!("{name}.ns"), "loom"), ("ns", Goal::Lower), |nanoseconds| nanoseconds);
         #[cfg(feature = "libfabric")]
-        let goal = Goal::AtMost(if len == 64 { 1.10 } else { 1.05 });
-        #[cfg(feature = "libfabric")]
         for provider in [Provider::SHM, Provider::TCP] {
             let mut c = C::open(provider, Calls::Inline)?;
             let ranges = c.list(&list);
-            let mut side = Side::open(&provider.info()?, LONGEST)?;
+            let mut over_provider = Side::open(&provider.info()?, LONGEST)?;
+            let (what, goal) = if len == 64 { ("descriptor", 1.10) } else { ("page", 1.05) };
             let outcome = Contest::new(format!("{}.{}.descriptor", provider.metric, size_name(len)))
                 .side_that_measures("C", |count| parts(&ranges, 0, count).map(|part| c.write_list(part)).sum())
-                .side("loom", |count| side.run(&list, count))
+                .side("loom", |count| over_provider.run(&list, count))
+                .side("loom over memory", |count| side.run(&list, count))
                 .run(&run.settings);
             run.contest(&outcome);
-            let name = format!("transfer_over_c.{}", outcome.name);
-            run.ratio(&outcome, Ratio { name: &name, of: "loom", over: "C", goal });
+            let name = format!("transfer_over_c.{}.{what}", provider.metric);
+            run.ratio(&outcome, Ratio { name: &name, of: "loom", over: "C", goal: Goal::AtMost(goal) });
+            if provider.metric == Provider::SHM.metric {
+                let name = format!("transfer_over_c.soft.{what}");
+                run.ratio(&outcome, Ratio { name: &name, of: "loom over memory", over: "C", goal: Goal::AtMost(goal) });
+            }
         }
     }
     Ok(())
