@@ -139,8 +139,7 @@ impl<T: Transport> Av<'_, T> {
         let addr = self.body.table.addr(peer)?;
         Some(match addresses.table.address(peer) {
             Some(address) => Ok(address),
-            // SAFETY: the vector is open (H1) and contains the address: removal takes the same
-            // lock.
+            // SAFETY: open (H1) and contains the address: removal takes the same lock.
             None => unsafe { T::av_lookup(&self.body.raw, addr) },
         })
     }

@@ -183,8 +183,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         if self.has_to_wake(has_work)? {
             return Ok(false);
         }
-        // SAFETY: handles keep the queue open (H1) on its thread (T1), and it belongs to this
-        // domain (H4).
+        // SAFETY: handles keep H1 and T1, and the queue belongs to this domain (H4).
         Ok(unsafe { T::cq_may_sleep(self.body.domain.raw(), &self.body.tx) }?)
     }
 }

@@ -171,7 +171,7 @@ impl<'m, T: Scalable> ScalableEndpoint<'m, T> {
     /// Those of the provider.
     #[doc(alias = "fi_getname")]
     pub fn address(&self) -> Result<EndpointAddr, Errno> {
-        // SAFETY: the endpoint is open (H1).
+        // SAFETY: open (H1).
         unsafe { T::scalable_address(&self.body.raw) }
     }
 
