@@ -80,9 +80,9 @@ unsafe impl<L: Level> AddressVectors for Ofi<L> {
         // SAFETY: open (H1). The call keeps no pointer.
         let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
         let av = Av::of(domain, opened(code, raw)?);
-        // SAFETY: the vector is open, and not shared yet.
+        // SAFETY: open, and not shared yet.
         if let Err(errno) = unsafe { removal::reserve(&av) } {
-            // SAFETY: the vector is open, and has no endpoint.
+            // SAFETY: open, and has no endpoint.
             let _ = unsafe { Self::av_close(&av) };
             return Err(errno);
         }
@@ -160,8 +160,7 @@ unsafe impl<L: Level> AddressVectors for Ofi<L> {
     #[inline]
     unsafe fn av_remove(av: &Av<L>, peer: FabricAddr) -> Result<(), Errno> {
         let remove = || {
-            // SAFETY: the vector is open and has the address (H1, O1). Other threads wait for the
-            // lock.
+            // SAFETY: open, with the address (H1, O1). Other threads wait for the lock.
             unsafe { removal::remove(av, peer) }
         };
         match av.group {

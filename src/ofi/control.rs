@@ -16,7 +16,7 @@ use super::sys;
 /// Contract of callers. The object is not used again, whatever this returns.
 pub(crate) unsafe fn close(fid: Raw<sys::fid>) -> Result<(), Errno> {
     let close = entry!(fid, ops => close)?;
-    // SAFETY: the object is open, without open children (H2), and closed once (H3).
+    // SAFETY: open, without open children (H2), and closed once (H3).
     done(unsafe { close(fid.as_ptr()) })
 }
 

@@ -113,7 +113,7 @@ impl<'m, T: Connected> EventQueue<'m, T> {
         static IDENTITIES: AtomicU64 = AtomicU64::new(1);
 
         let block = Unfilled::new(Plan::of::<EqInner<T>, A>()?, alloc)?;
-        // SAFETY: the domain is open (H1), and the queue keeps it open (E1).
+        // SAFETY: the queue keeps the domain open (H1, E1).
         let raw = unsafe { T::eq_open(domain.raw(), attr) }?;
         // SAFETY: the queue's handles live for `'m`.
         let domain = unsafe { domain.body.for_child() };

@@ -106,7 +106,7 @@ impl<L> Groups<L> {
             // SAFETY: the set is open, and its group is closed.
             unsafe { close(group.set.fid()) }?;
         }
-        // SAFETY: the queue is open, and has no bound object any more.
+        // SAFETY: open, and has no bound object any more.
         unsafe { event_queue::eq_close(&self.eq) }
     }
 
@@ -172,7 +172,7 @@ unsafe fn open_set<L>(
         ..Default::default()
     };
     let mut raw = ptr::null_mut();
-    // SAFETY: the vector is open. The call keeps no pointer.
+    // SAFETY: open. The call keeps no pointer.
     let code = unsafe { open(av.as_ptr(), &raw mut attr, &raw mut raw, ptr::null_mut()) };
     let set = opened(code, raw)?;
     let inserted = members.clone().try_for_each(|member| {

@@ -155,7 +155,7 @@ unsafe impl<L: Level> Multicast for Ofi<L> {
     }
 
     unsafe fn join(endpoint: &Endpoint<L>, address: &EndpointAddr, context: u64) -> Result<Group<L>, Errno> {
-        // SAFETY: the endpoint is open with an event queue (H1, G1).
+        // SAFETY: open with an event queue (H1, G1).
         unsafe { join(endpoint, address, context) }
     }
 

@@ -161,7 +161,7 @@ pub(crate) unsafe fn open_shared_rx<L>(
     // SAFETY: the context was just opened, and the queue is open (H1).
     match unsafe { bind(context.fid.fid(), queue.fid(), u64::from(sys::FI_RECV)) } {
         Ok(()) => Ok(context),
-        // SAFETY: the context is open, without children.
+        // SAFETY: open, without children.
         Err(errno) => Err(unsafe { close_after_failure(context, errno) }),
     }
 }
@@ -219,7 +219,7 @@ unsafe fn open_bound<L: Level>(
     });
     match enabled {
         Ok(()) => Ok(endpoint),
-        // SAFETY: the endpoint is open, without children.
+        // SAFETY: open, without children.
         Err(errno) => Err(unsafe { close_after_failure(endpoint, errno) }),
     }
 }
@@ -254,7 +254,7 @@ unsafe fn with_name<L: Level>(
             let fid = endpoint.fid().pointer();
             Ok((endpoint, fid, address))
         }
-        // SAFETY: the endpoint is open, without children.
+        // SAFETY: open, without children.
         Err(errno) => Err(unsafe { close_after_failure(endpoint, errno) }),
     }
 }
@@ -303,7 +303,7 @@ unsafe fn bind_and_enable<L>(
         // SAFETY: open (H1).
         unsafe { set_options(endpoint, bound) }?;
     }
-    // SAFETY: the endpoint is open and bound.
+    // SAFETY: open and bound.
     unsafe { enable(fid) }
 }
 

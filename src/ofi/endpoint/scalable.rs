@@ -231,7 +231,7 @@ unsafe fn open_context<L: Level>(
         // SAFETY: the context was just opened, and the bound objects are open (H1).
         match unsafe { bind_and_enable(&context, bound, flags) } {
             Ok(()) => Ok(context),
-            // SAFETY: the context is open, without children.
+            // SAFETY: open, without children.
             Err(errno) => Err(unsafe { open::close_after_failure(context, errno) }),
         }
     })

@@ -138,8 +138,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
         let raw = self.queue.raw();
         let read = entry!(raw, ops => readfrom)?;
         let (room, sources) = room_for(entries, sources);
-        // SAFETY: the queue is open (H1), its format is that of the entries, and both slices have
-        // `room` elements.
+        // SAFETY: open (H1) in the format of the entries, and both slices have `room` elements.
         counted(unsafe { read(raw.as_ptr(), entries.as_mut_ptr().cast(), room, sources) }, room)
     }
 
@@ -192,8 +191,8 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
         }
         let (room, sources) = room_for(entries, sources);
         let to = entries.as_mut_ptr().cast();
-        // SAFETY: the queue is open (H1) with a wait object, its format is that of the entries, and
-        // both slices have `room` elements.
+        // SAFETY: open (H1) in the format of the entries with a wait object, and both slices have
+        // `room` elements.
         slept(unsafe { read(raw.as_ptr(), to, room, sources, ptr::null(), milliseconds) }, room)
     }
 

@@ -101,9 +101,9 @@ pub(crate) unsafe fn reserve<L>(av: &Av<L>) -> Result<(), Errno> {
 /// Contract of callers. No other thread changes the vector.
 pub(crate) unsafe fn remove<L>(av: &Av<L>, peer: FabricAddr) -> Result<(), Errno> {
     let reserved = av.removal().reserved.map(EndpointAddr::from);
-    // SAFETY: the vector is open and has the address (H1, O1).
+    // SAFETY: open, with the address (H1, O1).
     let address = reserved.as_ref().and_then(|_| unsafe { lookup(av, peer) }.ok());
-    // SAFETY: the vector is open and has the address (H1, O1).
+    // SAFETY: open, with the address (H1, O1).
     let removed = unsafe { remove_one(av, peer) };
     if let (Some(reserved), Some(address)) = (reserved, address)
         // SAFETY: open (H1). The index holds the first address, or another one.

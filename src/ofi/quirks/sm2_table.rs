@@ -120,7 +120,7 @@ unsafe fn enable_it<L: Level>(domain: &Domain<L>, endpoint: Raw<sys::fid_ep>) ->
         unsafe { bind(fid, object, flags) }
     };
     let bound = bind(av.fid(), 0).and_then(|()| bind(cq.fid(), u64::from(sys::FI_TRANSMIT | sys::FI_RECV)));
-    // SAFETY: the endpoint is open and bound.
+    // SAFETY: open and bound.
     let enabled = bound.and_then(|()| unsafe { enable(fid) });
     // The endpoint may be bound to them.
     enabled.inspect_err(|_| domain.unlisted().leak())?;
