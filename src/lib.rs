@@ -37,9 +37,7 @@
 //! - The guide, `docs/guide.md` in loom's repository, or `docs/from-c.md` for readers who know
 //!   libfabric's C functions.
 //! - [`loom_core`] (`loom-fabric-core`): the objects and the software transport.
-//! - The guide lists the other packages: `loom_alloc` (memory), `loom_async` (futures),
-//!   `loom_deferred`, `loom_group` (collectives), `loom_media`, `loom_static`, `loom_tagged`,
-//!   `loom_tcp`, `loom_transfer`, `loom_updates`, and the command `loom`.
+//! - The guide lists the other packages, and the command `loom`.
 //!
 //! # Features
 //!

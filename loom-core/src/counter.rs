@@ -87,7 +87,7 @@ impl<'m, T: Transport> Counter<'m, T> {
         alloc: A,
     ) -> Result<Self, OpenError> {
         let block = Unfilled::new(Plan::of::<CounterInner<T>, A>()?, alloc)?;
-        // SAFETY: the domain is open, and the counter keeps it open (H1, H2).
+        // SAFETY: the counter keeps the domain open (H1, H2).
         let raw = unsafe { T::counter_open(domain.raw(), attr) }?;
         // SAFETY: the counter's handles live for 'm.
         let domain = unsafe { domain.body.for_child() };
@@ -251,8 +251,7 @@ impl<T: Transport> Counter<'_, T> {
         }
         self.is_usable().map_err(CqError::counter)?;
         let milliseconds = i32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
-        // SAFETY: the counter is open (H1), has a wait object, and its handles stay on this thread
-        // (T1).
+        // SAFETY: handles keep H1 and T1, and the counter has a wait object.
         match unsafe { T::counter_wait(&self.body.raw, threshold, milliseconds) }.map_err(CqError::counter)? {
             CounterWait::Reached => Ok(true),
             CounterWait::TimeIsOver => Ok(false),
@@ -270,8 +269,7 @@ impl<T: Transport> Counter<'_, T> {
         if self.body.wait != WaitObj::FD {
             return Err(CqError::NotOpenedFor);
         }
-        // SAFETY: the counter is open (H1), has a descriptor, and its handles stay on this thread
-        // (T1).
+        // SAFETY: handles keep H1 and T1, and the counter has a descriptor.
         unsafe { T::counter_wait_fd(&self.body.raw) }.map_err(CqError::counter)
     }
 
@@ -286,8 +284,7 @@ impl<T: Transport> Counter<'_, T> {
             return Err(CqError::NotOpenedFor);
         }
         self.is_usable().map_err(CqError::counter)?;
-        // SAFETY: handles keep the counter open (H1) on its thread (T1), and it belongs to this
-        // domain (H4).
+        // SAFETY: handles keep H1 and T1, and the counter belongs to this domain (H4).
         unsafe { T::counter_may_sleep(self.body.domain.raw(), &self.body.raw) }.map_err(CqError::counter)
     }
 

@@ -64,7 +64,7 @@
 //! The memory of a [software network](soft::Network) has its own lifetime, `'n` in the transport
 //! `Soft<'n>`, which is at least `'m`.
 //!
-//! # Decisions that a reader may wonder about
+//! # Decisions
 //! - Objects are counted instead of borrowing their parents, because borrows cannot express a
 //!   domain, its queues and their endpoints in one struct. Posting and polling touch no count,
 //!   except for a [`Piece`].

@@ -77,12 +77,12 @@ unsafe impl<L: Level> AddressVectors for Ofi<L> {
         let count = domain.removal().count(capacity);
         let mut attributes = sys::fi_av_attr { type_: sys::FI_AV_TABLE, count, rx_ctx_bits, ..Default::default() };
         let mut raw = ptr::null_mut();
-        // SAFETY: the domain is open (H1). The call keeps no pointer.
+        // SAFETY: open (H1). The call keeps no pointer.
         let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
         let av = Av::of(domain, opened(code, raw)?);
-        // SAFETY: the vector is open, and not shared yet.
+        // SAFETY: open, and not shared yet.
         if let Err(errno) = unsafe { removal::reserve(&av) } {
-            // SAFETY: the vector is open, and has no endpoint.
+            // SAFETY: open, and has no endpoint.
             let _ = unsafe { Self::av_close(&av) };
             return Err(errno);
         }
@@ -111,8 +111,8 @@ unsafe impl<L: Level> AddressVectors for Ofi<L> {
         let insert = entry!(raw, ops => insert)?;
         let mut peer = FabricAddr::NOTAVAIL.0;
         let insert = || {
-            // SAFETY: the vector is open (H1), the address has enough memory, and `peer` receives
-            // one number. Without an event queue, the call completes here.
+            // SAFETY: open (H1), the address has enough memory, and `peer` receives one number.
+            // Without an event queue, the call completes here.
             unsafe { insert(raw.as_ptr(), given, 1, &raw mut peer, 0, ptr::null_mut()) }
         };
         let inserted = match av.group {
@@ -132,7 +132,7 @@ unsafe impl<L: Level> AddressVectors for Ofi<L> {
         let node = text(node)?;
         let Some(service) = service else {
             let address = EndpointAddr::new(AddressFormat::ADDR_STR, node.with_zero()).map_err(|_| Errno::EINVAL)?;
-            // SAFETY: the vector is open (H1).
+            // SAFETY: open (H1).
             return unsafe { Self::av_insert(av, &address) };
         };
         let service = text(service)?;
@@ -144,8 +144,8 @@ unsafe impl<L: Level> AddressVectors for Ofi<L> {
         let mut peer = FabricAddr::NOTAVAIL.0;
         let mut inserted = 0;
         let insert = || {
-            // SAFETY: the vector is open (H1), both strings end with a zero byte, and `peer`
-            // receives one number. Without an event queue, the call completes here.
+            // SAFETY: open (H1), both strings end with a zero byte, and `peer` receives one number.
+            // Without an event queue, the call completes here.
             inserted =
                 unsafe { insert(raw.as_ptr(), node.as_ptr(), service.as_ptr(), &raw mut peer, 0, ptr::null_mut()) };
             Ok(())
@@ -160,8 +160,7 @@ unsafe impl<L: Level> AddressVectors for Ofi<L> {
     #[inline]
     unsafe fn av_remove(av: &Av<L>, peer: FabricAddr) -> Result<(), Errno> {
         let remove = || {
-            // SAFETY: the vector is open and has the address (H1, O1). Other threads wait for the
-            // lock.
+            // SAFETY: open, with the address (H1, O1). Other threads wait for the lock.
             unsafe { removal::remove(av, peer) }
         };
         match av.group {

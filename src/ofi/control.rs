@@ -16,7 +16,7 @@ use super::sys;
 /// Contract of callers. The object is not used again, whatever this returns.
 pub(crate) unsafe fn close(fid: Raw<sys::fid>) -> Result<(), Errno> {
     let close = entry!(fid, ops => close)?;
-    // SAFETY: the object is open, without open children (H2), and closed once (H3).
+    // SAFETY: open, without open children (H2), and closed once (H3).
     done(unsafe { close(fid.as_ptr()) })
 }
 
@@ -26,7 +26,7 @@ pub(crate) unsafe fn close(fid: Raw<sys::fid>) -> Result<(), Errno> {
 /// Contract of callers: both objects are open.
 pub(crate) unsafe fn bind(fid: Raw<sys::fid>, object: Raw<sys::fid>, flags: u64) -> Result<(), Errno> {
     let bind = entry!(fid, ops => bind)?;
-    // SAFETY: both objects are open (H1).
+    // SAFETY: open (H1).
     done(unsafe { bind(fid.as_ptr(), object.as_ptr(), flags) })
 }
 
@@ -42,7 +42,7 @@ pub(crate) unsafe fn wait_fd(fid: Raw<sys::fid>) -> Result<c_int, Errno> {
         room: [u64; 8],
     }
     let mut wait = Wait { fd: -1, room: [0; 8] };
-    // SAFETY: the object is open (H1), and `wait` has room for wait objects of every kind.
+    // SAFETY: open (H1), and `wait` has room for wait objects of every kind.
     done(unsafe { control(fid.as_ptr(), sys::FI_GETWAIT.cast_signed(), (&raw mut wait).cast()) })?;
     if wait.fd < 0 || wait.room != [0; 8] { Err(Errno::ENOSYS) } else { Ok(wait.fd) }
 }

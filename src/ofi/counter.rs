@@ -36,7 +36,7 @@ macro_rules! change {
         unsafe fn $name(counter: &Counter<L>, value: u64) -> Result<(), Errno> {
             let raw = counter.0.raw();
             let change = later_entry!(raw, ops: sys::fi_ops_cntr => $entry)?;
-            // SAFETY: the counter is open (H1).
+            // SAFETY: open (H1).
             done(unsafe { change(raw.as_ptr(), value) })
         }
     };
@@ -59,7 +59,7 @@ unsafe impl<L: Level> Counters for Ofi<L> {
             ..Default::default()
         });
         let mut raw = ptr::null_mut();
-        // SAFETY: the domain is open (H1). The call keeps no pointer.
+        // SAFETY: open (H1). The call keeps no pointer.
         let code = unsafe { open(raw_domain.as_ptr(), attributes.as_mut_ptr(), &raw mut raw, ptr::null_mut()) };
         opened(code, raw).map(Counter::of)
     }
@@ -72,14 +72,14 @@ unsafe impl<L: Level> Counters for Ofi<L> {
     unsafe fn counter_read(counter: &Counter<L>) -> Result<u64, Errno> {
         let raw = counter.0.raw();
         let read = entry!(raw, ops => read)?;
-        // SAFETY: the counter is open (H1).
+        // SAFETY: open (H1).
         Ok(unsafe { read(raw.as_ptr()) })
     }
 
     unsafe fn counter_read_error(counter: &Counter<L>) -> Result<u64, Errno> {
         let raw = counter.0.raw();
         let read = entry!(raw, ops => readerr)?;
-        // SAFETY: the counter is open (H1).
+        // SAFETY: open (H1).
         Ok(unsafe { read(raw.as_ptr()) })
     }
 
@@ -90,18 +90,18 @@ unsafe impl<L: Level> Counters for Ofi<L> {
 
     unsafe fn counter_wait(counter: &Counter<L>, threshold: u64, milliseconds: i32) -> Result<CounterWait, Errno> {
         let raw = counter.0.raw();
-        // SAFETY: the counter is open (H1).
+        // SAFETY: open (H1).
         if unsafe { nap::is_deserted(counter.fid()) } {
-            // SAFETY: the counter is open (H1).
+            // SAFETY: open (H1).
             return unsafe { poll_for(counter, threshold, milliseconds) };
         }
         let wait = entry!(raw, ops => wait)?;
-        // SAFETY: the counter is open (H1), with a wait object.
+        // SAFETY: open (H1), with a wait object.
         let code = unsafe { wait(raw.as_ptr(), threshold, milliseconds) };
         // `sockets` 1.17 returns the wrong sign, and does not wait.
         match done(code.saturating_abs().saturating_neg()) {
             // `sockets` compares thresholds as signed numbers.
-            // SAFETY: the counter is open (H1).
+            // SAFETY: open (H1).
             Ok(()) if unsafe { Ofi::counter_read(counter) }? < threshold => Ok(CounterWait::TimeIsOver),
             Ok(()) => Ok(CounterWait::Reached),
             Err(Errno::ETIMEDOUT | Errno::EAGAIN | Errno::EINTR) => Ok(CounterWait::TimeIsOver),
@@ -111,38 +111,38 @@ unsafe impl<L: Level> Counters for Ofi<L> {
     }
 
     unsafe fn counter_wait_fd(counter: &Counter<L>) -> Result<c_int, Errno> {
-        // SAFETY: the counter is open (H1), with a file descriptor.
+        // SAFETY: open (H1), with a file descriptor.
         unsafe { wait_fd(counter.fid()) }
     }
 
     unsafe fn counter_may_sleep(domain: &Domain<L>, counter: &Counter<L>) -> Result<bool, Errno> {
-        // SAFETY: the counter is open (H1).
+        // SAFETY: open (H1).
         if unsafe { nap::is_deserted(counter.fid()) } {
             nap::look_for(1, || None::<()>);
             return Ok(false);
         }
-        // SAFETY: the counter is open (H1).
+        // SAFETY: open (H1).
         if unsafe { domain.is_left_readable(counter.fid()) } {
-            // SAFETY: the counter is open (H1). It never reaches this threshold.
+            // SAFETY: open (H1). The counter never reaches this threshold.
             unsafe { Self::counter_wait(counter, u64::MAX / 2, 1) }?;
             return Ok(false);
         }
-        // SAFETY: the counter is open (H1), in this domain.
+        // SAFETY: open (H1), in this domain.
         unsafe { try_wait(domain, counter.fid()) }
     }
 
     unsafe fn counter_naps(counter: &Counter<L>) -> bool {
-        // SAFETY: the counter is open (H1).
+        // SAFETY: open (H1).
         unsafe { nap::is_deserted(counter.fid()) }
     }
 }
 
 unsafe fn poll_for<L: Level>(counter: &Counter<L>, threshold: u64, milliseconds: c_int) -> Result<CounterWait, Errno> {
-    // SAFETY: the counter is open (H1).
+    // SAFETY: open (H1).
     let failures = || unsafe { Ofi::counter_read_error(counter) };
     let before = failures()?;
     let look = || {
-        // SAFETY: the counter is open (H1).
+        // SAFETY: open (H1).
         if unsafe { Ofi::counter_read(counter) }? >= threshold {
             return Ok(Some(CounterWait::Reached));
         }

@@ -222,7 +222,7 @@ unsafe impl<L: Level> Fabrics for Ofi<L> {
         let raw_fabric = fabric.0.raw();
         let open = entry!(raw_fabric, ops => domain)?;
         let mut raw = ptr::null_mut();
-        // SAFETY: the fabric is open (H1), the info only read.
+        // SAFETY: open (H1), the info only read.
         let code = unsafe { open(raw_fabric.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
         Ok(Domain::of(opened(code, raw)?, fabric, info))
     }
@@ -234,7 +234,7 @@ unsafe impl<L: Level> Fabrics for Ofi<L> {
 
     #[inline]
     unsafe fn domain_close(domain: &Domain<L>) -> Result<(), Errno> {
-        // SAFETY: the domain is open (H1).
+        // SAFETY: open (H1).
         unsafe { sm2_table::close_unlisted(domain) }?;
         if domain.unlisted().has_leaked() {
             return Err(Errno::EBUSY);

@@ -115,15 +115,15 @@ unsafe impl<L: Level> MemoryRegions for Ofi<L> {
     }
 
     unsafe fn mr_bind_counter(mr: &mut Mr<L>, counter: &Counter<L>) -> Result<(), Errno> {
-        // SAFETY: region and counter are open (H1).
+        // SAFETY: open (H1).
         unsafe { bind(mr.fid.fid(), counter.fid(), u64::from(sys::FI_REMOTE_WRITE)) }
     }
 
     unsafe fn mr_enable(mr: &mut Mr<L>) -> Result<(), Errno> {
-        // SAFETY: the region is open (H1), and the command takes no argument.
+        // SAFETY: open (H1), and the command takes no argument.
         unsafe { control(mr, sys::FI_ENABLE, ptr::null_mut()) }?;
         // Some providers choose the key only now.
-        // SAFETY: the region is open (H1).
+        // SAFETY: open (H1).
         *mr = unsafe { Mr::of(mr.fid.raw()) };
         Ok(())
     }
@@ -136,7 +136,7 @@ unsafe impl<L: Level> MemoryRegions for Ofi<L> {
             RegionAttr { access: Access::empty(), key: MemoryKey(0), ..Default::default() },
         );
         let mut modify = Modify { flags: 0, attributes: modify };
-        // SAFETY: the region is open (H1), and the range is read and not kept.
+        // SAFETY: open (H1), and the range is read and not kept.
         unsafe { control(mr, sys::FI_REFRESH, (&raw mut modify).cast()) }
     }
 
@@ -222,7 +222,7 @@ unsafe fn control<L>(mr: &Mr<L>, command: u32, argument: *mut c_void) -> Result<
     let fid = mr.fid.fid();
     let control = entry!(fid, ops => control)?;
     let command = c_int::try_from(command).map_err(|_| Errno::EOTHER)?;
-    // SAFETY: the region is open (H1), and the caller guarantees the argument.
+    // SAFETY: open (H1), and the caller guarantees the argument.
     done(unsafe { control(fid.as_ptr(), command, argument) })
 }
 

@@ -26,7 +26,6 @@
 //!    region, closed with it.
 //! 9. **Failure to close.** The region is leaked and counted, and the domain stays open.
 //! 10. **Device memory** is refused.
-//! 11. **Memory.** The cache allocates one block when opened ([`MrCache::layout`]).
 //!
 //! # Example
 //! ```

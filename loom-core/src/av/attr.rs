@@ -102,7 +102,7 @@ impl AvAttr {
         if self.capacity == 0 || u32::try_from(self.capacity).is_err() || self.rx_ctx_bits > Self::MAX_RX_CTX_BITS {
             return Err(OpenError::Size);
         }
-        // SAFETY: the domain is open (H1).
+        // SAFETY: open (H1).
         Ok(unsafe { T::av_room(domain.raw(), self.capacity) })
     }
 

@@ -58,7 +58,7 @@ impl<T: Transport> Av<'_, T> {
             if !self.make_room(&mut addresses) {
                 return Err(AddressError::Full);
             }
-            // SAFETY: the vector is open (H1).
+            // SAFETY: open (H1).
             let addr = unsafe { T::av_insert(&self.body.raw, address) }.map_err(|errno| self.refused(errno))?;
             self.keep(&mut addresses, addr, |table| insert(table, addr))
         };
@@ -84,8 +84,8 @@ impl<T: Transport> Av<'_, T> {
 
     fn reclaim(&self, addresses: &mut Addresses) -> bool {
         let Some(addr) = addresses.oldest() else { return false };
-        // SAFETY: the vector is open (H1), and the address was inserted and not removed since. Only
-        // a transport that allows removal at any time retires addresses (O1).
+        // SAFETY: open (H1), and the address was inserted and not removed since. Only a transport
+        // that allows removal at any time retires addresses (O1).
         let _ = unsafe { T::av_remove(&self.body.raw, addr) };
         true
     }
@@ -199,10 +199,10 @@ impl<T: Transport> Av<'_, T> {
         let mut addresses = self.body.addresses()?;
         // The provider has space for one address more than the vector counts.
         let has_room = self.make_room(&mut addresses);
-        // SAFETY: the vector is open (H1).
+        // SAFETY: open (H1).
         let addr =
             unsafe { T::av_insert_service(&self.body.raw, node, service) }.map_err(|errno| self.refused(errno))?;
-        // SAFETY: the vector is open (H1), and the address was just inserted.
+        // SAFETY: open (H1), and the address was just inserted.
         let address = unsafe { T::av_lookup(&self.body.raw, addr) };
         let peer = match &address {
             Ok(address) => addresses.find(address),

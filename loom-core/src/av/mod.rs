@@ -89,7 +89,7 @@ impl<'m, T: Transport> Av<'m, T> {
         // SAFETY: the plan reserves space for the links. The block outlives the vector, which alone
         // reaches them.
         let removed = Removed::new(unsafe { links.slice(block.ptr(), |_| Removed::LINK) });
-        // SAFETY: the domain is open (H1), and the vector keeps it open (H2).
+        // SAFETY: the vector keeps the domain open (H1, H2).
         let raw = unsafe { T::av_open(domain.raw(), attr.capacity, attr.rx_ctx_bits) };
         let raw = raw.map_err(|errno| match room.limit {
             Some(limit) if attr.capacity > limit => OpenError::TooManyPeers { limit },
@@ -139,13 +139,12 @@ impl<T: Transport> Av<'_, T> {
         let addr = self.body.table.addr(peer)?;
         Some(match addresses.table.address(peer) {
             Some(address) => Ok(address),
-            // SAFETY: the vector is open (H1) and contains the address: removal takes the same
-            // lock.
+            // SAFETY: open (H1) and contains the address: removal takes the same lock.
             None => unsafe { T::av_lookup(&self.body.raw, addr) },
         })
     }
 
-    /// Finds the peer with an address, the reverse of [`address`](Self::address).
+    /// Finds the peer with an address.
     ///
     /// Waits for an inserting thread.
     ///

@@ -37,9 +37,8 @@ impl<T: Transport> Av<'_, T> {
         }
         let Some(addr) = addresses.table.remove(peer) else { return false };
         if are_removed || !self.body.is_bound() {
-            // SAFETY: the vector is open (H1). The transport allows removal, or no endpoint is
-            // bound (binding takes the same lock), so no operation in flight refers to the address
-            // (O1).
+            // SAFETY: open (H1). The transport allows removal, or no endpoint is bound (binding
+            // takes the same lock), so no operation in flight refers to the address (O1).
             let _ = unsafe { T::av_remove(&self.body.raw, addr) };
         }
         true

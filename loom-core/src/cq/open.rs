@@ -98,8 +98,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         };
 
         let open = |wait, part| {
-            // SAFETY: the domain is open (H1). The memory has the transport's layout, and stays
-            // until the queue is closed (M1).
+            // SAFETY: open (H1). The memory has the transport's layout, and stays until the queue
+            // is closed (M1).
             unsafe { T::cq_open(domain.raw(), events, with_source, wait, at(part)) }
         };
         let (tx, wait) = match open(wait, parts.tx) {

@@ -29,15 +29,13 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
                 // SAFETY: open, and not closed before this returns, because no user code runs.
                 let raw = unsafe { endpoint_slot.raw() };
                 Ok(match pieces {
-                    // SAFETY: the endpoint is open (H1), and the address is that of an earlier
-                    // receive (O1). The memory is that of the first post (contract of `Buffer`),
-                    // and stays in the op table until its event or the endpoint's close (L1).
+                    // SAFETY: open (H1), with the address of an earlier receive (O1). The memory is
+                    // that of the first post (contract of `Buffer`), and stays in the op table
+                    // until its event or the endpoint's close (L1).
                     [only] => unsafe { T::recv(raw, from, only, None, context) },
                     pieces => {
                         let msg = Msg { address: from, pieces, data: None, context, flags: OpFlags::COMPLETION };
-                        // SAFETY: the endpoint is open (H1), the address is that of an earlier
-                        // receive (O1), and the memory stays until its event or the endpoint's
-                        // close (L1).
+                        // SAFETY: H1, O1 and L1, like those of `recv`.
                         unsafe { T::recvmsg(raw, &msg, None) }
                     }
                 }?)

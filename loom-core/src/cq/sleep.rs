@@ -55,8 +55,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         let mut left = milliseconds(time);
         while !self.body.signalled.take() && left > 0 {
             let now = if self.body.has_signallers.get() { left.min(SLICE) } else { left };
-            // SAFETY: the queue is open (H1), this thread is its only user (T1) apart from signals
-            // (P17), and the poll has just found it empty.
+            // SAFETY: handles keep H1 and T1, apart from signals (P17), and the poll has just found
+            // the queue empty.
             unsafe { T::cq_sleep(&self.body.tx, now) }?;
             if let Some(completion) = self.poll()? {
                 return Ok(Some(completion));
@@ -108,8 +108,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             }
             let left = until.left().map_or(SLICE, milliseconds);
             let now = if self.body.has_signallers.get() { left.min(SLICE) } else { left };
-            // SAFETY: the queue is open (H1), this thread is its only user (T1) apart from signals
-            // (P17), and the poll has just found it empty.
+            // SAFETY: see `poll_for`.
             unsafe { T::cq_sleep(&self.body.tx, now) }?;
         }
     }
@@ -183,8 +182,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         if self.has_to_wake(has_work)? {
             return Ok(false);
         }
-        // SAFETY: handles keep the queue open (H1) on its thread (T1), and it belongs to this
-        // domain (H4).
+        // SAFETY: handles keep H1 and T1, and the queue belongs to this domain (H4).
         Ok(unsafe { T::cq_may_sleep(self.body.domain.raw(), &self.body.tx) }?)
     }
 }
@@ -206,7 +204,6 @@ impl Signalled {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Acquire pairs with the Release of [`set`](Self::set).
     pub(super) fn take(&self) -> bool {
         self.0.swap(false, Ordering::Acquire)
     }

@@ -11,8 +11,7 @@ pub(crate) struct ScopeRegistry(spin::Mutex<Option<NonNull<Node>>>);
 // SAFETY: nodes are accessed under the lock, and leave the list before their objects are dropped.
 // `End` ends objects when other threads have no handles of them.
 unsafe impl Send for ScopeRegistry {}
-// SAFETY: nodes are accessed under the lock, and leave the list before their objects are dropped.
-// `End` ends objects when other threads have no handles of them.
+// SAFETY: see `Send`.
 unsafe impl Sync for ScopeRegistry {}
 
 /// Outlives its objects, because handles live for `'m`.

@@ -50,7 +50,7 @@
 //! - **Errors reach every waiter.** If a queue fails, all its current and later futures return the
 //!   error.
 //!
-//! # Queues that are driven
+//! # Driven queues
 //! A queue has at most one driver. Meanwhile [`Cq::poll`](crate::Cq::poll) and
 //! [`Cq::wait`](crate::Cq::wait) fail with [`CqError::Driven`](crate::cq::CqError::Driven). A
 //! driver and its futures stay on the thread of their queue.

@@ -168,8 +168,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         self.admits_injected(Op::Atomic(op.op().atomic()), bytes.len())?;
         let (target, atomic) =
             self.opened.target(self.kind.destination(self.limits(), peer)?, (region, offset), &op, bytes.len())?;
-        // SAFETY: the endpoint is open (H1), on this thread (T1), the address is of its vector
-        // (O1), the length is at most `inject_size`, and `target` has checked O4.
+        // SAFETY: handles keep H1 and T1, the address is of the vector (O1), the length is at most
+        // `inject_size`, and `target` has checked O4.
         Ok(unsafe { T::inject_atomic(self.raw(), target, bytes, atomic) }?)
     }
 

@@ -59,9 +59,8 @@ impl<'m, T: Collectives, B: Buffer> Endpoint<'m, T, B> {
         let me = av.find(&self.address()?).ok_or(OpenError::NotMember)?;
         let rank = set.rank(me).ok_or(OpenError::NotMember)?;
         let joined = av.with_addrs(set, |members| {
-            // SAFETY: the endpoint is open (H1), on this thread (T1). The members are addresses of
-            // its vector (O1) and stay there during the call. A set yields each once, and the same
-            // each time.
+            // SAFETY: handles keep H1 and T1. The members are addresses of the vector (O1) and stay
+            // there during the call. A set yields each once, and the same each time.
             unsafe { T::join_collective(self.raw(), members) }
         });
         let raw = joined.ok_or(OpenError::UnknownPeer)?.map_err(OpenError::refused::<T>)?;
@@ -147,7 +146,7 @@ impl<'m, T: Collectives, B: Buffer> CollectiveGroup<'m, T, B> {
     /// error of the provider.
     #[doc(alias = "FI_JOIN_COMPLETE")]
     pub fn is_joined(&self) -> Result<bool, Errno> {
-        // SAFETY: the endpoint is open (H1), on this thread (T1), and has joined the group (K1).
+        // SAFETY: handles keep H1 and T1, and the endpoint has joined the group (K1).
         unsafe { T::collective_joined(self.endpoint.raw(), &self.raw) }
     }
 
@@ -163,7 +162,7 @@ impl<'m, T: Collectives, B: Buffer> CollectiveGroup<'m, T, B> {
     /// # Errors
     /// Those of posting the operation: `EOPNOTSUPP`, `ENOSYS`, `EMSGSIZE`, `EINVAL` or another.
     pub fn admits(&self, collective: Collective, count: usize) -> Result<(), Errno> {
-        // SAFETY: the endpoint is open (H1), on this thread (T1), and has joined the group (K1).
+        // SAFETY: handles keep H1 and T1, and the endpoint has joined the group (K1).
         let most = unsafe { T::admits_collective(self.endpoint.raw(), &self.raw, collective, count) }?.max_members;
         if self.size <= most { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
     }
@@ -249,10 +248,9 @@ impl<'m, T: Collectives, B: Buffer> CollectiveGroup<'m, T, B> {
         context: Context,
     ) -> Result<(), PostError> {
         let raw = self.endpoint.raw();
-        // SAFETY: the endpoint is open (H1), on this thread (T1), and has joined the group (K1).
-        // The caller has checked root and lengths (K2). The ranges allow their access, are
-        // registered where required (L3), and stay in the op table until the event or the
-        // endpoint's close (L1, L2).
+        // SAFETY: handles keep H1 and T1, and the endpoint has joined the group (K1). The caller
+        // has checked root and lengths (K2). The ranges allow their access, are registered where
+        // required (L3), and stay in the op table until the event or the endpoint's close (L1, L2).
         Ok(unsafe { T::collective(raw, &self.raw, call, operands, results, context) }?)
     }
 }

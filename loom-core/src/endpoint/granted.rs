@@ -110,7 +110,7 @@ impl<T: Transport> DomainInner<T> {
         if !self.attributes().caps.contains(Caps::ATOMIC) {
             return Err(Errno::EOPNOTSUPP);
         }
-        // SAFETY: the domain is open (H1).
+        // SAFETY: open (H1).
         let attr = unsafe { T::query_atomic(self.raw(), atomic) }?;
         if Some(attr.size) != atomic.datatype.size() || attr.count == 0 {
             return Err(Errno::EOPNOTSUPP);

@@ -271,8 +271,7 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Idle> {
         data: &[u8],
     ) -> Result<MsgEndpoint<'m, T, B, Connecting>, Rejected<Self, OpenError>> {
         self.begin(data, |raw| {
-            // SAFETY: the endpoint is open (H1), on its event queue's thread (T3). The data's
-            // length is checked above.
+            // SAFETY: handles keep H1 and T3. The data's length is checked above.
             unsafe { T::connect(raw, to, data) }
         })
     }
@@ -287,8 +286,8 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Requested> {
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
     pub fn accept(self, data: &[u8]) -> Result<MsgEndpoint<'m, T, B, Connecting>, Rejected<Self, OpenError>> {
         self.begin(data, |raw| {
-            // SAFETY: the endpoint is open (H1), on its event queue's thread (T3), and opened for
-            // a request. The data's length is checked above.
+            // SAFETY: handles keep H1 and T3, and the endpoint was opened for a request. The data's
+            // length is checked above.
             unsafe { T::accept(raw, data) }
         })
     }
@@ -335,8 +334,7 @@ impl<T: Connected, B: Buffer> MsgEndpoint<'_, T, B, Established> {
     /// drop the endpoint instead.
     #[doc(alias = "fi_shutdown")]
     pub fn shutdown(&self) -> Result<(), Errno> {
-        // SAFETY: the endpoint is open (H1), on its event queue's thread (T3), and was connected
-        // (P10).
+        // SAFETY: handles keep H1 and T3, and the endpoint was connected (P10).
         unsafe { T::shutdown(self.raw()) }
     }
 
@@ -346,8 +344,7 @@ impl<T: Connected, B: Buffer> MsgEndpoint<'_, T, B, Established> {
     /// Those of the provider, for example `ENOTCONN` after the connection has ended.
     #[doc(alias = "fi_getpeer")]
     pub fn peer_address(&self) -> Result<EndpointAddr, Errno> {
-        // SAFETY: the endpoint is open (H1), on its event queue's thread (T3), and was connected
-        // (P10).
+        // SAFETY: handles keep H1 and T3, and the endpoint was connected (P10).
         unsafe { T::peer_address(self.raw()) }
     }
 }

@@ -97,8 +97,7 @@ impl<'m, T: Multicast, B: Buffer> MulticastEndpoint<'m, T, B> {
         static JOINS: AtomicU64 = AtomicU64::new(1);
 
         let context = JOINS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the endpoint is open (H1), on its event queue's thread (T3), and opened for
-        // multicast (G1).
+        // SAFETY: handles keep H1 and T3, and the endpoint was opened for multicast (G1).
         let raw = unsafe { T::join(self.raw(), address, context) }?;
         Ok(MulticastGroup { member: Membership { endpoint: self.clone(), raw, context }, state: PhantomData })
     }

@@ -120,8 +120,8 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
     /// Posts a receive of zero bytes for a peer's write.
     fn post_spare(&self) -> Result<OpKey, OpenError> {
         let posted = self.cq.ops().post_empty(self.index, Kind::Spare, |context| {
-            // SAFETY: the endpoint is open (H1), on this thread (T1). Only the context's space is
-            // lent, until the event or the endpoint's close (L2).
+            // SAFETY: handles keep H1 and T1. Only the context's space is lent, until the event or
+            // the endpoint's close (L2).
             Ok(unsafe { T::recv(self.raw(), FabricAddr::UNSPEC, &().lend(), None, context) }?)
         });
         posted.map_err(|error| match error {
@@ -136,8 +136,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
             return Ok(());
         }
         let context = self.cq.ops().context_of(key, self.index).ok_or(Errno::ENOENT)?;
-        // SAFETY: the endpoint is open (H1), on this thread (T1), and the context is of one of its
-        // operations in flight.
+        // SAFETY: handles keep H1 and T1. The context is of an operation in flight here.
         unsafe { T::cancel(self.raw(), context) }?;
         // Only once the provider has accepted: otherwise the operation ends normally. A later poll
         // reads the event.
@@ -151,7 +150,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
     }
 
     pub(super) fn address(&self) -> Result<EndpointAddr, Errno> {
-        // SAFETY: the endpoint is open (H1), on this thread (T1).
+        // SAFETY: handles keep H1 and T1.
         unsafe { T::endpoint_address(self.raw()) }
     }
 }
@@ -190,7 +189,7 @@ debug_struct!([T: Transport, B: Buffer] Opened['_, T, B], |it| index: it.index, 
 
 impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     pub(super) fn option<V: OptionType>(&self, option: EndpointOption<V>) -> Result<V, Errno> {
-        // SAFETY: the endpoint is open (H1), on this thread (T1).
+        // SAFETY: handles keep H1 and T1.
         let value = unsafe { T::endpoint_option(self.raw(), option.as_raw(), V::ANY.into()) }?;
         V::of(value).ok_or(Errno::EOTHER)
     }
@@ -199,7 +198,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         if !is_sane(option, value) {
             return Err(Errno::EINVAL);
         }
-        // SAFETY: the endpoint is open (H1), on this thread (T1).
+        // SAFETY: handles keep H1 and T1.
         unsafe { T::endpoint_set_option(self.raw(), option.as_raw(), value.into()) }
     }
 }

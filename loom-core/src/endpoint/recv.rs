@@ -316,9 +316,9 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
             let pieces = core::slice::from_ref(&lent);
             let flags = OpFlags::CLAIM | OpFlags::COMPLETION;
             let msg = Msg { address, pieces, data: None, context, flags };
-            // SAFETY: the endpoint is open (H1), a message is claimed under the context (O3, rule
-            // 9 of the op table), and the memory is writable and stays in the op table until the
-            // event or the endpoint's close (L1).
+            // SAFETY: open (H1), a message is claimed under the context (O3, rule 9 of the op
+            // table), and the memory is writable and stays in the op table until the event or the
+            // endpoint's close (L1).
             Ok(unsafe { T::recvmsg(opened.raw(), &msg, tag) }?)
         })
     }
@@ -366,8 +366,8 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
         context: Context,
     ) -> Result<(), PostError> {
         let msg = Msg { address, pieces: &[], data: None, context, flags: flags | OpFlags::COMPLETION };
-        // SAFETY: the endpoint is open (H1), the address is one of its vector or `UNSPEC` (O1),
-        // and only the context's space is lent, until the event or the endpoint's close (L2).
+        // SAFETY: open (H1), the address is of the vector or `UNSPEC` (O1), and only the context's
+        // space is lent, until the event or the endpoint's close (L2).
         Ok(unsafe { T::recvmsg(self.raw(), &msg, Some(tag)) }?)
     }
 }

@@ -239,8 +239,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         self.admits_injected(Op::Write { data }, bytes.len())?;
         let to = self.kind.destination(self.limits(), peer)?;
         let target = rma_target(to, (region, offset), bytes.len(), Access::REMOTE_WRITE)?;
-        // SAFETY: the endpoint is open (H1), on this thread (T1), the address is of its vector
-        // (O1), and the length is at most `inject_size`.
+        // SAFETY: handles keep H1 and T1, the address is of the vector (O1), and the length is at
+        // most `inject_size`.
         Ok(unsafe { T::inject_write(self.raw(), target, bytes, data) }?)
     }
 }

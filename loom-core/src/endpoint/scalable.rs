@@ -171,7 +171,7 @@ impl<'m, T: Scalable> ScalableEndpoint<'m, T> {
     /// Those of the provider.
     #[doc(alias = "fi_getname")]
     pub fn address(&self) -> Result<EndpointAddr, Errno> {
-        // SAFETY: the endpoint is open (H1).
+        // SAFETY: open (H1).
         unsafe { T::scalable_address(&self.body.raw) }
     }
 
@@ -397,9 +397,7 @@ impl<'m, T: Scalable, B: Buffer> Cq<'m, T, B> {
         let bonds = bind.bonds(Some(bind.to.body.bond()));
         let opened = Opened::open(self, &endpoint.info, ReceiveMode::Itself, bonds, |_, rx| {
             let bind = ContextBindings { cq: rx, counters: &bind.counters.raw(), options };
-            // SAFETY: endpoint, queue and counters are open (H1) and outlive the context: the queue
-            // closes it before itself (S1), the others stay open and in place while bound (N1,
-            // S1, S2).
+            // SAFETY: see `tx_context`.
             unsafe { T::rx_context_open(&endpoint.raw, index, bind) }
         })?;
         opened.endpoint_slot().settles.set(true);

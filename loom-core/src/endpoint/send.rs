@@ -255,9 +255,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let op = Op::Send { tag, data };
         limits.admit(op.caps(), data)?;
         let to = self.kind.destination(limits, to)?;
-        // SAFETY: the endpoint is open (H1), on this thread (T1), and the address is of its vector
-        // (O1). `bytes` has at most a prefix and `inject_size` bytes, with the prefix required by
-        // L4.
+        // SAFETY: handles keep H1 and T1, and the address is of the vector (O1). `bytes` has at
+        // most a prefix and `inject_size` bytes, with the prefix required by L4.
         Ok(unsafe { T::inject(self.raw(), to, bytes, tag, data) }?)
     }
 }

@@ -113,7 +113,7 @@ impl<'m, T: Connected> EventQueue<'m, T> {
         static IDENTITIES: AtomicU64 = AtomicU64::new(1);
 
         let block = Unfilled::new(Plan::of::<EqInner<T>, A>()?, alloc)?;
-        // SAFETY: the domain is open (H1), and the queue keeps it open (E1).
+        // SAFETY: the queue keeps the domain open (H1, E1).
         let raw = unsafe { T::eq_open(domain.raw(), attr) }?;
         // SAFETY: the queue's handles live for `'m`.
         let domain = unsafe { domain.body.for_child() };
@@ -254,8 +254,7 @@ impl<'m, T: Connected> EventQueue<'m, T> {
         if self.body.attr.wait != WaitObj::FD {
             return Err(CqError::NotOpenedFor);
         }
-        // SAFETY: the queue is open (H1), has a descriptor, and its handles stay on this thread
-        // (T3).
+        // SAFETY: handles keep H1 and T3, and the queue has a descriptor.
         unsafe { T::eq_wait_fd(&self.body.raw) }.map_err(CqError::event_queue)
     }
 
@@ -283,8 +282,7 @@ impl<'m, T: Connected> EventQueue<'m, T> {
         if self.body.attr.wait != WaitObj::FD {
             return Err(CqError::NotOpenedFor);
         }
-        // SAFETY: the queue is open (H1), was opened on this domain (H4), and its handles stay on
-        // this thread (T3).
+        // SAFETY: handles keep H1 and T3, and the queue was opened on this domain (H4).
         unsafe { T::eq_may_sleep(self.body.domain.raw(), &self.body.raw) }.map_err(CqError::event_queue)
     }
 

@@ -56,8 +56,8 @@ impl<'m, T: Connected> EventQueue<'m, T> {
             })?;
         let (index, fid) = (listeners.len(), T::passive_fid(&passive));
         if let Err(passive) = listeners.push(passive) {
-            // SAFETY: the endpoint is open (H1), known only here, and not used again (H3). Not
-            // reached: the space was checked above.
+            // SAFETY: open (H1), known only here, and not used again (H3). Not reached: the space
+            // was checked above.
             let _ = unsafe { T::passive_close(&passive) };
             return Err(OpenError::TooManyEndpoints);
         }

@@ -120,7 +120,7 @@ impl<'m, T: Transport> LocalMr<'m, T> {
 
     /// Must be called once.
     fn deregister(&mut self) -> Result<(), Errno> {
-        // SAFETY: the region is open (H1) and closed once, here (H3).
+        // SAFETY: open (H1) and closed once, here (H3).
         unsafe { T::mr_close(&self.raw) }.inspect_err(|_| self.domain.leave())
     }
 }

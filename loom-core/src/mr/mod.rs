@@ -324,7 +324,7 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
         let start = usize::try_from(start).map_err(|_| Errno::EINVAL)?;
         let first = core::ptr::without_provenance_mut(start.checked_add(offset).ok_or(Errno::EINVAL)?);
         let first = NonNull::new(first).ok_or(Errno::EINVAL)?;
-        // SAFETY: the region is open (H1), and the range lies within it.
+        // SAFETY: open (H1), and the range lies within the region.
         unsafe { T::mr_refresh(self.raw(), first, len) }
     }
 }

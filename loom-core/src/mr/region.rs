@@ -157,8 +157,7 @@ impl<T: Transport, M> Region<T, M> {
             State::Failed(errno) => return Err(errno),
             State::Open => {}
         }
-        // SAFETY: the region is open (H1) and closed once (H3): the state changes below, whatever
-        // the result.
+        // SAFETY: open (H1) and closed once (H3): the state changes below, whatever the result.
         let closed = unsafe { T::mr_close(self.raw()) };
         self.state.set(closed.map_or_else(State::Failed, |()| State::Closed));
         closed

@@ -30,7 +30,7 @@ pub(super) unsafe fn register<T: Transport>(
     }
     let open = |key| {
         let attr = transport::RegionAttr { access, key, device, flags, dmabuf };
-        // SAFETY: the domain is open (H1). The caller guarantees that the memory stays (M2, M3).
+        // SAFETY: open (H1). The caller guarantees that the memory stays (M2, M3).
         unsafe { T::mr_open(domain.raw(), lent, attr) }
     };
     if let Some(key) = key {

@@ -70,7 +70,7 @@ unsafe impl<L: Level> Atomics for Ofi<L> {
             Form::Compare => sys::FI_COMPARE_ATOMIC,
         };
         let mut attr = sys::fi_atomic_attr { count: 0, size: 0 };
-        // SAFETY: the domain is open (H1), and the attributes are written in the call.
+        // SAFETY: open (H1), and the attributes are written in the call.
         done(unsafe { query(raw.as_ptr(), atomic.datatype.as_raw(), atomic.op.as_raw(), &raw mut attr, flags) })?;
         Ok(AtomicAttr { count: attr.count, size: attr.size })
     }

@@ -86,7 +86,7 @@ impl<L> Groups<L> {
             return Ok(None);
         }
         let attr = EqAttr { size: 0, wait: WaitObj::NONE, write: false };
-        // SAFETY: the domain is open (H1).
+        // SAFETY: open (H1).
         let eq = unsafe { event_queue::open(domain, attr) }?;
         let (domain, av) = (Handle::new(domain.raw()), Handle::new(av.raw()));
         Ok(Some(Groups { domain, av, eq, longest: longest(), joined: RefCell::new(Vec::new()) }))
@@ -106,7 +106,7 @@ impl<L> Groups<L> {
             // SAFETY: the set is open, and its group is closed.
             unsafe { close(group.set.fid()) }?;
         }
-        // SAFETY: the queue is open, and has no bound object any more.
+        // SAFETY: open, and has no bound object any more.
         unsafe { event_queue::eq_close(&self.eq) }
     }
 
@@ -172,7 +172,7 @@ unsafe fn open_set<L>(
         ..Default::default()
     };
     let mut raw = ptr::null_mut();
-    // SAFETY: the vector is open. The call keeps no pointer.
+    // SAFETY: open. The call keeps no pointer.
     let code = unsafe { open(av.as_ptr(), &raw mut attr, &raw mut raw, ptr::null_mut()) };
     let set = opened(code, raw)?;
     let inserted = members.clone().try_for_each(|member| {
@@ -195,8 +195,8 @@ unsafe fn join<L>(endpoint: &Endpoint<L>, set: Raw<sys::fid_av_set>) -> Result<H
     done(unsafe { address_of(set.as_ptr(), &raw mut coll_addr) })?;
     let address = sys::fi_collective_addr { set: set.as_ptr(), coll_addr };
     let mut mc = ptr::null_mut();
-    // SAFETY: the endpoint is open (H1) with an event queue, the address is read in the call, and
-    // `mc` receives the group.
+    // SAFETY: open (H1) with an event queue, the address is read in the call, and `mc` receives the
+    // group.
     let code = unsafe {
         let (address, flags) = ((&raw const address).cast::<c_void>(), sys::FI_COLLECTIVE.into());
         join(raw.as_ptr(), address, flags, &raw mut mc, ptr::null_mut())
@@ -214,7 +214,7 @@ unsafe fn query(domain: Raw<sys::fid_domain>, collective: Collective) -> Result<
         datatype: collective.datatype().as_raw(),
         ..Default::default()
     };
-    // SAFETY: the domain is open (H1), and the attributes are read and written in the call.
+    // SAFETY: open (H1), and the attributes are read and written in the call.
     done(unsafe { query(domain.as_ptr(), collective.op().as_raw(), &raw mut attr, 0) })?;
     Ok(CollectiveAttr { max_members: attr.max_members })
 }
@@ -230,7 +230,7 @@ unsafe impl<L: Level> Collectives for Ofi<L> {
         if !domain.facts().contains(Facts::COLLECTIVES) {
             return Err(Errno::EOPNOTSUPP);
         }
-        // SAFETY: the domain is open (H1).
+        // SAFETY: open (H1).
         unsafe { query(domain.raw(), collective) }
     }
 

@@ -25,7 +25,7 @@ unsafe impl<L: Level> Connected for Ofi<L> {
     type Request = Request;
 
     unsafe fn eq_open(domain: &Domain<L>, attr: EqAttr) -> Result<Eq<L>, Errno> {
-        // SAFETY: the domain is open (H1).
+        // SAFETY: open (H1).
         unsafe { event_queue::open(domain, attr) }
     }
 
@@ -54,22 +54,22 @@ unsafe impl<L: Level> Connected for Ofi<L> {
     }
 
     unsafe fn eq_error_text(eq: &Eq<L>, provider_errno: i32, data: &CmData, out: &mut [u8]) -> usize {
-        // SAFETY: the queue is open (H1).
+        // SAFETY: open (H1).
         unsafe { event_queue::error_text(eq, provider_errno, data, out) }
     }
 
     unsafe fn eq_notify(eq: &Eq<L>, context: u64, data: u64) -> Result<(), Errno> {
-        // SAFETY: the queue is open (H1).
+        // SAFETY: open (H1).
         unsafe { event_queue::notify(eq, context, data) }
     }
 
     unsafe fn eq_wait_fd(eq: &Eq<L>) -> Result<c_int, Errno> {
-        // SAFETY: the queue is open (H1), with a file descriptor.
+        // SAFETY: open (H1), with a file descriptor.
         unsafe { event_queue::eq_wait_fd(eq) }
     }
 
     unsafe fn eq_may_sleep(domain: &Domain<L>, eq: &Eq<L>) -> Result<bool, Errno> {
-        // SAFETY: the queue is open (H1), in this domain.
+        // SAFETY: open (H1), in this domain.
         unsafe { event_queue::eq_may_sleep(domain, eq) }
     }
 
@@ -78,7 +78,7 @@ unsafe impl<L: Level> Connected for Ofi<L> {
         info: &RawInfo,
         eq: &Eq<L>,
     ) -> Result<PassiveEndpoint<L>, EndpointError> {
-        // SAFETY: domain and queue are open (H1).
+        // SAFETY: open (H1).
         unsafe { connection::listen(domain, info, eq) }
     }
 
@@ -92,12 +92,12 @@ unsafe impl<L: Level> Connected for Ofi<L> {
     }
 
     unsafe fn passive_address(passive: &PassiveEndpoint<L>) -> Result<EndpointAddr, Errno> {
-        // SAFETY: the endpoint is open (H1).
+        // SAFETY: open (H1).
         unsafe { connection::passive_address(passive) }
     }
 
     unsafe fn passive_cm_data_size(passive: &PassiveEndpoint<L>) -> Result<usize, Errno> {
-        // SAFETY: the endpoint is open (H1).
+        // SAFETY: open (H1).
         unsafe { connection::passive_cm_data_size(passive) }
     }
 
@@ -107,7 +107,7 @@ unsafe impl<L: Level> Connected for Ofi<L> {
     }
 
     unsafe fn shared_rx_open(domain: &Domain<L>, info: &RawInfo, rx: &Cq<L>) -> Result<Endpoint<L>, EndpointError> {
-        // SAFETY: domain and queue are open (H1).
+        // SAFETY: open (H1).
         unsafe { open::open_shared_rx(domain, info, rx) }
     }
 
@@ -129,22 +129,22 @@ unsafe impl<L: Level> Connected for Ofi<L> {
     }
 
     unsafe fn connect(endpoint: &Endpoint<L>, to: &EndpointAddr, data: &[u8]) -> Result<(), Errno> {
-        // SAFETY: the endpoint is open (H1).
+        // SAFETY: open (H1).
         unsafe { connection::connect(endpoint, to, data) }
     }
 
     unsafe fn accept(endpoint: &Endpoint<L>, data: &[u8]) -> Result<(), Errno> {
-        // SAFETY: the endpoint is open (H1), for a request.
+        // SAFETY: open (H1), for a request.
         unsafe { connection::accept(endpoint, data) }
     }
 
     unsafe fn shutdown(endpoint: &Endpoint<L>) -> Result<(), Errno> {
-        // SAFETY: the endpoint is open (H1), and was connected.
+        // SAFETY: open (H1), and was connected.
         unsafe { connection::shutdown(endpoint) }
     }
 
     unsafe fn peer_address(endpoint: &Endpoint<L>) -> Result<EndpointAddr, Errno> {
-        // SAFETY: the endpoint is open (H1).
+        // SAFETY: open (H1).
         unsafe { connection::peer_address(endpoint) }
     }
 }

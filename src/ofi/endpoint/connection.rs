@@ -47,7 +47,7 @@ pub(crate) unsafe fn listen<L>(
     let open = entry!(fabric, ops => passive_ep)?;
     let info = info.try_clone().ok_or(Errno::ENOMEM)?;
     let mut raw = ptr::null_mut();
-    // SAFETY: the fabric is open (H1), the info only read.
+    // SAFETY: open (H1), the info only read.
     let code = unsafe { open(fabric.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
     let passive = PassiveEndpoint {
         fid: Handle::new(opened(code, raw)?),
@@ -98,7 +98,7 @@ pub(crate) unsafe fn passive_address<L>(passive: &PassiveEndpoint<L>) -> Result<
     let raw = passive.fid.raw();
     let getname = entry!(raw, cm => getname)?;
     let fid = passive.fid.fid().as_ptr();
-    // SAFETY: the endpoint is open (H1), and `bytes` has room for `len` bytes.
+    // SAFETY: open (H1), and `bytes` has room for `len` bytes.
     read_address(passive.addr_format, |bytes, len| unsafe { getname(fid, bytes, len) })
 }
 
@@ -106,7 +106,7 @@ pub(crate) unsafe fn passive_cm_data_size<L>(passive: &PassiveEndpoint<L>) -> Re
     let raw = passive.fid.raw();
     let getopt = entry!(raw, ops => getopt)?;
     let option = EndpointOption::CM_DATA_SIZE.as_raw();
-    // SAFETY: the endpoint is open (H1).
+    // SAFETY: open (H1).
     match unsafe { option::get(passive.fid.fid(), getopt, option, OptionValue::Size(0)) }? {
         OptionValue::Size(size) => Ok(size),
         _ => Err(Errno::EOTHER),
@@ -133,7 +133,7 @@ pub(crate) unsafe fn connect<L>(endpoint: &Endpoint<L>, to: &EndpointAddr, data:
     let raw = endpoint.raw();
     let connect = entry!(raw, cm => connect)?;
     let (data, len) = lent(data);
-    // SAFETY: the endpoint is open (H1). The address has enough memory, and is copied.
+    // SAFETY: open (H1). The address has enough memory, and is copied.
     done(unsafe { connect(raw.as_ptr(), (&raw const padded).cast(), data, len) })
 }
 
@@ -160,6 +160,6 @@ pub(crate) unsafe fn shutdown<L>(endpoint: &Endpoint<L>) -> Result<(), Errno> {
 pub(crate) unsafe fn peer_address<L>(endpoint: &Endpoint<L>) -> Result<EndpointAddr, Errno> {
     let raw = endpoint.raw();
     let getpeer = entry!(raw, cm => getpeer)?;
-    // SAFETY: the endpoint is open (H1), and `bytes` has room for `len` bytes.
+    // SAFETY: open (H1), and `bytes` has room for `len` bytes.
     read_address(endpoint.addr_format(), |bytes, len| unsafe { getpeer(raw.as_ptr(), bytes, len) })
 }

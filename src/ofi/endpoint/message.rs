@@ -1,10 +1,8 @@
-//! Messages: one indirect call each through the endpoint's table.
+//! Messages, through the endpoint's table.
 //!
-//! Every `unsafe fn` relies on the [contract of callers](loom_core::transport#contract-of-callers):
-//! the endpoint is open (H1), one thread uses it (T1), lent memory and contexts stay valid until
-//! the event or the close (L1, L2), with the required descriptor and prefix (L3, L4), addresses
-//! come from the endpoint's vector (O1), and the info permits the pieces and the operation (O2,
-//! O3). libfabric reads messages and arrays, and copies injected bytes, in the call.
+//! Every `unsafe fn` relies on H1, T1, L1 to L4 and O1 to O3 of the [contract of
+//! callers](loom_core::transport#contract-of-callers). libfabric reads messages and arrays, and
+//! copies injected bytes, in the call.
 
 #![allow(unsafe_code, reason = "calls libfabric, and implements the unsafe trait `Messages`")]
 

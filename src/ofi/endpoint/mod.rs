@@ -132,12 +132,12 @@ unsafe impl<L: Level> Endpoints for Ofi<L> {
         bind: Bindings<'_, Self>,
     ) -> Result<Endpoint<L>, EndpointError> {
         let Bindings { tx, rx, av, counters, selective, options } = bind;
-        // SAFETY: domain and vector are open (H1).
+        // SAFETY: open (H1).
         let collectives = unsafe { collective::Groups::open(domain, info, av) }?;
         let vector_and_events = [Some(av.fid()), collectives.as_ref().map(|groups| groups.eq().fid())];
         let bound =
             open::EndpointSetup { vector_and_events, queues: (tx, rx), shared_rx: None, counters, selective, options };
-        // SAFETY: domain and bound objects are open (H1).
+        // SAFETY: open (H1).
         match unsafe { open::open(domain, info, av.turn(), &bound) } {
             Ok(endpoint) => Ok(Endpoint { collectives, ..endpoint }),
             Err(error) => {
@@ -174,17 +174,17 @@ unsafe impl<L: Level> Endpoints for Ofi<L> {
         let raw = endpoint.raw();
         let getname = entry!(raw, cm => getname)?;
         let fid = endpoint.fid.fid().as_ptr();
-        // SAFETY: the endpoint is open (H1), and `bytes` has room for `len` bytes.
+        // SAFETY: open (H1), and `bytes` has room for `len` bytes.
         read_address(endpoint.addr_format, |bytes, len| unsafe { getname(fid, bytes, len) })
     }
 
     unsafe fn endpoint_option(endpoint: &Endpoint<L>, option: u32, kind: OptionValue) -> Result<OptionValue, Errno> {
-        // SAFETY: the endpoint is open (H1).
+        // SAFETY: open (H1).
         unsafe { option::endpoint_option(endpoint, option, kind) }
     }
 
     unsafe fn endpoint_set_option(endpoint: &Endpoint<L>, option: u32, value: OptionValue) -> Result<(), Errno> {
-        // SAFETY: the endpoint is open (H1).
+        // SAFETY: open (H1).
         unsafe { option::endpoint_set_option(endpoint, option, value) }
     }
 

@@ -150,12 +150,12 @@ unsafe impl<L: Level> Multicast for Ofi<L> {
         let Bindings { tx, rx, av, counters, selective, options } = bind;
         let (vector_and_events, queues) = ([Some(av.fid()), Some(eq.fid())], (tx, rx));
         let bound = open::EndpointSetup { vector_and_events, queues, shared_rx: None, counters, selective, options };
-        // SAFETY: domain and bound objects are open (H1).
+        // SAFETY: open (H1).
         unsafe { open::open(domain, info, av.turn(), &bound) }
     }
 
     unsafe fn join(endpoint: &Endpoint<L>, address: &EndpointAddr, context: u64) -> Result<Group<L>, Errno> {
-        // SAFETY: the endpoint is open with an event queue (H1, G1).
+        // SAFETY: open with an event queue (H1, G1).
         unsafe { join(endpoint, address, context) }
     }
 

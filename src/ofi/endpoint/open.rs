@@ -60,7 +60,7 @@ pub(crate) unsafe fn open<L: Level>(
     }
     let info = changed.as_ref().unwrap_or(info);
     let try_open = || {
-        // SAFETY: domain and bound objects are open (H1).
+        // SAFETY: open (H1).
         unsafe { open_bound(domain, info, domain.group(), || {}, bound) }
     };
     // SAFETY: `try_open` returns an open endpoint of the domain.
@@ -152,8 +152,7 @@ pub(crate) unsafe fn open_shared_rx<L>(
         return Err(Errno::EINVAL.into());
     }
     let mut raw = ptr::null_mut();
-    // SAFETY: the domain is open (H1), the info's attributes are only read, and `raw` receives the
-    // context.
+    // SAFETY: open (H1), the info's attributes are only read, and `raw` receives the context.
     let code = unsafe { open(raw_domain.as_ptr(), attributes, &raw mut raw, ptr::null_mut()) };
     let bare = Endpoint::bare(opened(code, raw)?, domain.addr_format(), Closable::ALWAYS);
     let context = Endpoint { overruns: overruns(info), ..bare };
@@ -162,7 +161,7 @@ pub(crate) unsafe fn open_shared_rx<L>(
     // SAFETY: the context was just opened, and the queue is open (H1).
     match unsafe { bind(context.fid.fid(), queue.fid(), u64::from(sys::FI_RECV)) } {
         Ok(()) => Ok(context),
-        // SAFETY: the context is open, without children.
+        // SAFETY: open, without children.
         Err(errno) => Err(unsafe { close_after_failure(context, errno) }),
     }
 }
@@ -176,10 +175,10 @@ unsafe fn open_bound<L: Level>(
 ) -> Result<Endpoint<L>, EndpointError> {
     let raw_domain = domain.raw();
     let open = entry!(raw_domain, ops => endpoint)?;
-    // SAFETY: the domain is open (H1).
+    // SAFETY: open (H1).
     unsafe { sm2_table::close_unlisted(domain) }?;
     let mut raw = ptr::null_mut();
-    // SAFETY: the domain is open (H1), the info only read.
+    // SAFETY: open (H1), the info only read.
     let code = unsafe { open(raw_domain.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
     let raw = opened(code, raw)?;
     if has_table(info) {
@@ -193,7 +192,7 @@ unsafe fn open_bound<L: Level>(
     let counted = bound.counters.iter().any(|(counted, _)| counted.contains(Counted::WRITE));
     let enabled = (|| {
         if counts_writes(info) && !counted {
-            // SAFETY: the domain is open (H1).
+            // SAFETY: open (H1).
             endpoint.writes = Some(unsafe { Ofi::counter_open(domain, CounterAttr::default()) }?);
         }
         if domain.sleeps() && !domain.facts().contains(Facts::SLEEPS_AFTER_CLOSE) {
@@ -208,19 +207,19 @@ unsafe fn open_bound<L: Level>(
     // (`sm2-closing-what-was-not-enabled-crashes`). So it is enabled first, or stays open.
     if let Err(errno) = enabled
         && has_table(info)
-        // SAFETY: the endpoint is open (H1).
+        // SAFETY: open (H1).
         && unsafe { enable(endpoint.fid()) }.is_err()
     {
         return Err(EndpointError { errno, left_open: true });
     }
     let enabled = enabled.and_then(|()| match takes_options {
-        // SAFETY: the endpoint is open (H1).
+        // SAFETY: open (H1).
         TakesOptions::Enabled => unsafe { set_options(&endpoint, bound) },
         TakesOptions::BeforeEnabled | TakesOptions::Never => Ok(()),
     });
     match enabled {
         Ok(()) => Ok(endpoint),
-        // SAFETY: the endpoint is open, without children.
+        // SAFETY: open, without children.
         Err(errno) => Err(unsafe { close_after_failure(endpoint, errno) }),
     }
 }
@@ -255,7 +254,7 @@ unsafe fn with_name<L: Level>(
             let fid = endpoint.fid().pointer();
             Ok((endpoint, fid, address))
         }
-        // SAFETY: the endpoint is open, without children.
+        // SAFETY: open, without children.
         Err(errno) => Err(unsafe { close_after_failure(endpoint, errno) }),
     }
 }
@@ -279,7 +278,7 @@ unsafe fn bind_and_enable<L>(
     let fid = endpoint.fid.fid();
     let (transmit, receive) = (u64::from(sys::FI_TRANSMIT), u64::from(sys::FI_RECV));
     let bind = |object, flags| {
-        // SAFETY: all these objects are open (H1).
+        // SAFETY: open (H1).
         unsafe { bind(fid, object, flags) }
     };
     let (tx, rx) = bound.queues;
@@ -301,20 +300,20 @@ unsafe fn bind_and_enable<L>(
         bind(writes.fid(), Counted::WRITE.bits())?;
     }
     if takes_options == TakesOptions::BeforeEnabled {
-        // SAFETY: the endpoint is open (H1).
+        // SAFETY: open (H1).
         unsafe { set_options(endpoint, bound) }?;
     }
-    // SAFETY: the endpoint is open and bound.
+    // SAFETY: open and bound.
     unsafe { enable(fid) }
 }
 
 unsafe fn set_options<L>(endpoint: &Endpoint<L>, bound: &EndpointSetup<'_, L>) -> Result<(), Errno> {
-    // SAFETY: the endpoint is open (H1).
+    // SAFETY: open (H1).
     bound.options.iter().try_for_each(|(option, value)| unsafe { endpoint_set_option(endpoint, *option, *value) })
 }
 
 pub(crate) unsafe fn enable(fid: Raw<sys::fid>) -> Result<(), Errno> {
     let control = entry!(fid, ops => control)?;
-    // SAFETY: the object is open (H1), and the command takes no argument.
+    // SAFETY: open (H1), and the command takes no argument.
     done(unsafe { control(fid.as_ptr(), sys::FI_ENABLE.cast_signed(), ptr::null_mut()) })
 }

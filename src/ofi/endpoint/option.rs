@@ -50,7 +50,7 @@ pub(crate) unsafe fn get(
     let (mut room, expected) = OptionBytes::of(kind);
     let mut len = expected;
     let level = sys::FI_OPT_ENDPOINT.cast_signed();
-    // SAFETY: the object is open (H1), and the value has room.
+    // SAFETY: open (H1), and the value has room.
     done(unsafe { getopt(fid.as_ptr(), level, option.cast_signed(), (&raw mut room).cast(), &raw mut len) })?;
     if len == expected { Ok(room.value(kind)) } else { Err(Errno::EOTHER) }
 }
@@ -62,7 +62,7 @@ pub(crate) unsafe fn endpoint_option<L>(
 ) -> Result<OptionValue, Errno> {
     let raw = endpoint.raw();
     let getopt = entry!(raw, ops => getopt)?;
-    // SAFETY: the endpoint is open (H1).
+    // SAFETY: open (H1).
     unsafe { get(raw.cast(), getopt, option, kind) }
 }
 
@@ -75,7 +75,7 @@ pub(crate) unsafe fn endpoint_set_option<L>(
     let setopt = entry!(raw, ops => setopt)?;
     let (room, len) = OptionBytes::of(value);
     let level = sys::FI_OPT_ENDPOINT.cast_signed();
-    // SAFETY: the endpoint is open (H1), and the value is read in the call.
+    // SAFETY: open (H1), and the value is read in the call.
     done(unsafe { setopt(raw.cast().as_ptr(), level, option.cast_signed(), (&raw const room).cast(), len) })
 }
 

@@ -159,7 +159,7 @@ unsafe fn open<L>(
     }
     let info = info.for_scalable_endpoint(contexts).ok_or(Errno::ENOMEM)?;
     let mut raw = ptr::null_mut();
-    // SAFETY: the domain is open (H1), the info only read.
+    // SAFETY: open (H1), the info only read.
     let code = unsafe { open(raw_domain.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
     let family = Family::new(contexts);
     let fid = Handle::new(opened(code, raw)?.cast());
@@ -193,7 +193,7 @@ unsafe fn address<L>(endpoint: &ScalableEndpoint<L>) -> Result<EndpointAddr, Err
     let getname = entry!(raw, cm => getname)?;
     let fid = endpoint.fid.fid().as_ptr();
     let _alone = endpoint.family.open.lock();
-    // SAFETY: the endpoint is open (H1), and `bytes` has room for `len` bytes.
+    // SAFETY: open (H1), and `bytes` has room for `len` bytes.
     read_address(endpoint.addr_format, |bytes, len| unsafe { getname(fid, bytes, len) })
 }
 
@@ -203,17 +203,17 @@ unsafe fn bind_and_enable<L: Level>(
     flags: u32,
 ) -> Result<(), Errno> {
     let fid = context.fid();
-    // SAFETY: context and queue are open (H1).
+    // SAFETY: open (H1).
     unsafe { bind(fid, bound.cq.fid(), flags.into()) }?;
     for (counted, counter) in bound.counters {
-        // SAFETY: context and counter are open (H1).
+        // SAFETY: open (H1).
         unsafe { bind(fid, counter.fid(), counted.bits()) }?;
     }
     for (option, value) in bound.options {
-        // SAFETY: the context is open (H1).
+        // SAFETY: open (H1).
         unsafe { endpoint_set_option(context, *option, *value) }?;
     }
-    // SAFETY: the context is open (H1).
+    // SAFETY: open (H1).
     unsafe { enable(fid) }
 }
 
@@ -231,7 +231,7 @@ unsafe fn open_context<L: Level>(
         // SAFETY: the context was just opened, and the bound objects are open (H1).
         match unsafe { bind_and_enable(&context, bound, flags) } {
             Ok(()) => Ok(context),
-            // SAFETY: the context is open, without children.
+            // SAFETY: open, without children.
             Err(errno) => Err(unsafe { open::close_after_failure(context, errno) }),
         }
     })
@@ -253,7 +253,7 @@ unsafe impl<L: Level> Scalable for Ofi<L> {
         av: &Av<L>,
         contexts: Contexts,
     ) -> Result<ScalableEndpoint<L>, EndpointError> {
-        // SAFETY: domain and vector are open (H1).
+        // SAFETY: open (H1).
         unsafe { open(domain, info, av, contexts) }
     }
 
@@ -263,7 +263,7 @@ unsafe impl<L: Level> Scalable for Ofi<L> {
     }
 
     unsafe fn scalable_address(endpoint: &ScalableEndpoint<L>) -> Result<EndpointAddr, Errno> {
-        // SAFETY: the endpoint is open (H1).
+        // SAFETY: open (H1).
         unsafe { address(endpoint) }
     }
 
@@ -280,11 +280,11 @@ unsafe impl<L: Level> Scalable for Ofi<L> {
         let raw = endpoint.raw();
         let open = entry!(raw, ops => tx_ctx)?;
         let open = |index, context| {
-            // SAFETY: the endpoint is open (H1), `context` receives the context, and null
-            // attributes are the endpoint's.
+            // SAFETY: open (H1), `context` receives the context, and null attributes are the
+            // endpoint's.
             unsafe { open(raw.as_ptr(), index, ptr::null_mut(), context, ptr::null_mut()) }
         };
-        // SAFETY: endpoint and bound objects are open (H1).
+        // SAFETY: open (H1).
         unsafe { open_context(endpoint, (Direction::Tx, index), (&bind, sys::FI_TRANSMIT), open) }
     }
 
@@ -296,11 +296,11 @@ unsafe impl<L: Level> Scalable for Ofi<L> {
         let raw = endpoint.raw();
         let open = entry!(raw, ops => rx_ctx)?;
         let open = |index, context| {
-            // SAFETY: the endpoint is open (H1), `context` receives the context, and null
-            // attributes are the endpoint's.
+            // SAFETY: open (H1), `context` receives the context, and null attributes are the
+            // endpoint's.
             unsafe { open(raw.as_ptr(), index, ptr::null_mut(), context, ptr::null_mut()) }
         };
-        // SAFETY: endpoint and bound objects are open (H1).
+        // SAFETY: open (H1).
         unsafe { open_context(endpoint, (Direction::Rx, index), (&bind, sys::FI_RECV), open) }
     }
 }

@@ -124,7 +124,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     pub unsafe fn read(&self, entries: &mut [E]) -> Result<usize, Errno> {
         let raw = self.queue.raw();
         let read = entry!(raw, ops => read)?;
-        // SAFETY: the queue is open (H1) in the format of `entries`, which has room.
+        // SAFETY: open (H1) in the format of `entries`, which has room.
         counted(unsafe { read(raw.as_ptr(), entries.as_mut_ptr().cast(), entries.len()) }, entries.len())
     }
 
@@ -138,8 +138,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
         let raw = self.queue.raw();
         let read = entry!(raw, ops => readfrom)?;
         let (room, sources) = room_for(entries, sources);
-        // SAFETY: the queue is open (H1), its format is that of the entries, and both slices have
-        // `room` elements.
+        // SAFETY: open (H1) in the format of the entries, and both slices have `room` elements.
         counted(unsafe { read(raw.as_ptr(), entries.as_mut_ptr().cast(), room, sources) }, room)
     }
 
@@ -158,7 +157,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
         if !self.queue.sleeps() {
             return Err(Errno::ENOSYS);
         }
-        // SAFETY: the queue is open (H1).
+        // SAFETY: open (H1).
         if unsafe { queue::naps(&self.queue) } {
             // SAFETY: one thread uses the open queue (H1, T1).
             return look_for(milliseconds, || unsafe { self.read(entries) });
@@ -185,15 +184,15 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
         if !self.queue.sleeps() {
             return Err(Errno::ENOSYS);
         }
-        // SAFETY: the queue is open (H1).
+        // SAFETY: open (H1).
         if unsafe { queue::naps(&self.queue) } {
             // SAFETY: one thread uses the open queue (H1, T1).
             return look_for(milliseconds, || unsafe { self.read_from(entries, sources) });
         }
         let (room, sources) = room_for(entries, sources);
         let to = entries.as_mut_ptr().cast();
-        // SAFETY: the queue is open (H1) with a wait object, its format is that of the entries, and
-        // both slices have `room` elements.
+        // SAFETY: open (H1) in the format of the entries with a wait object, and both slices have
+        // `room` elements.
         slept(unsafe { read(raw.as_ptr(), to, room, sources, ptr::null(), milliseconds) }, room)
     }
 
@@ -209,7 +208,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
         let raw = self.queue.raw();
         let read = entry!(raw, ops => readerr)?;
         let mut entry = WithRoom::default();
-        // SAFETY: the queue is open (H1), and the entry has room.
+        // SAFETY: open (H1), and the entry has room.
         match counted(unsafe { read(raw.as_ptr(), (&raw mut entry).cast(), 0) }, 1)? {
             0 => Ok(None),
             _ => Ok(Some(entry.0)),
@@ -222,7 +221,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     /// Contract of callers.
     #[doc(alias = "fi_cq_strerror")]
     pub unsafe fn error_text(&self, prov_errno: i32, out: &mut [u8]) -> usize {
-        // SAFETY: the queue is open (H1), and the data is null.
+        // SAFETY: open (H1), and the data is null.
         unsafe { queue::text_of(&self.queue, prov_errno, ptr::null(), out) }
     }
 
@@ -242,7 +241,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
         if !self.queue.sleeps() {
             return Err(Errno::ENOSYS);
         }
-        // SAFETY: the queue is open (H1), and has a wait object.
+        // SAFETY: open (H1), and has a wait object.
         done(unsafe { signal(raw.as_ptr()) })
     }
 
@@ -265,7 +264,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     /// That of [`wait_fd`](Self::wait_fd). The queue belongs to this domain.
     #[doc(alias = "fi_trywait")]
     pub unsafe fn may_sleep(&self, domain: &Domain<L>) -> Result<bool, Errno> {
-        // SAFETY: the queue is open (H1).
+        // SAFETY: open (H1).
         if unsafe { queue::naps(&self.queue) } {
             nap::look_for(1, || None::<()>);
             return Ok(false);

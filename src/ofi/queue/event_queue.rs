@@ -63,7 +63,7 @@ pub(crate) unsafe fn open<L>(domain: &Domain<L>, attr: EqAttr) -> Result<Eq<L>, 
         ..Default::default()
     };
     let mut raw = ptr::null_mut();
-    // SAFETY: the fabric is open (H1). The call keeps no pointer.
+    // SAFETY: open (H1). The call keeps no pointer.
     let code = unsafe { open(fabric.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
     opened(code, raw).map(Eq::of)
 }
@@ -88,11 +88,11 @@ pub(crate) unsafe fn read<L>(eq: &Eq<L>, sleep: Option<i32>, data: &mut CmData) 
     let (mut kind, buffer, len) = (NO_KIND, (&raw mut room).cast(), size_of::<CmEntryBytes>());
     let code = if let Some(milliseconds) = sleep {
         let read = entry!(raw, ops => sread)?;
-        // SAFETY: the queue is open (H1), with room for `len` bytes and the kind.
+        // SAFETY: open (H1), with room for `len` bytes and the kind.
         unsafe { read(raw.as_ptr(), &raw mut kind, buffer, len, milliseconds, 0) }
     } else {
         let read = entry!(raw, ops => read)?;
-        // SAFETY: the queue is open (H1), with room for `len` bytes and the kind.
+        // SAFETY: open (H1), with room for `len` bytes and the kind.
         unsafe { read(raw.as_ptr(), &raw mut kind, buffer, len, 0) }
     };
     match usize::try_from(code) {
@@ -179,7 +179,7 @@ pub(crate) unsafe fn read_error<L>(eq: &Eq<L>, data: &mut CmData) -> Result<Opti
     let mut error = ErrorEntry::default();
     error.entry.err_data = own.as_mut_ptr().cast();
     error.entry.err_data_size = own.len();
-    // SAFETY: the queue is open (H1), with room for entry and data.
+    // SAFETY: open (H1), with room for entry and data.
     let code = unsafe { read(raw.as_ptr(), (&raw mut error).cast(), 0) };
     match code {
         1.. => {}
@@ -219,8 +219,7 @@ pub(crate) unsafe fn error_text<L>(eq: &Eq<L>, provider_errno: i32, data: &CmDat
     // The provider writes here, or returns a string of its own.
     let mut own = [0 as c_char; 256];
     let data = if data.is_empty() { ptr::null() } else { data.as_ptr() };
-    // SAFETY: the queue is open (H1), the data came with the error, and the length is below that of
-    // `own`.
+    // SAFETY: open (H1), the data came with the error, and the length is below that of `own`.
     let text = unsafe { strerror(raw.as_ptr(), provider_errno, data.cast(), own.as_mut_ptr(), own.len() - 1) };
     // SAFETY: null, or a string that ends with a zero byte: in `own`, or the provider's.
     unsafe { text::copy(text, out) }
@@ -239,12 +238,12 @@ pub(crate) unsafe fn notify<L>(eq: &Eq<L>, context: u64, data: u64) -> Result<()
 }
 
 pub(crate) unsafe fn eq_wait_fd<L>(eq: &Eq<L>) -> Result<c_int, Errno> {
-    // SAFETY: the queue is open (H1), with a file descriptor.
+    // SAFETY: open (H1), with a file descriptor.
     unsafe { wait_fd(eq.fid()) }
 }
 
 pub(crate) unsafe fn eq_may_sleep<L>(domain: &Domain<L>, eq: &Eq<L>) -> Result<bool, Errno> {
-    // SAFETY: the queue is open (H1), in the domain's fabric.
+    // SAFETY: open (H1), in the domain's fabric.
     unsafe { try_wait(domain, eq.fid()) }
 }
 

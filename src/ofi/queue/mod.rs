@@ -75,7 +75,7 @@ unsafe impl<L: Level> CompletionQueues for Ofi<L> {
         wait: WaitObj,
         memory: NonNull<u8>,
     ) -> Result<Cq<L>, Errno> {
-        // SAFETY: the domain is open (H1).
+        // SAFETY: open (H1).
         let cq = unsafe { open_as(domain, depth, CqFormat::TAGGED, wait) }?;
         // SAFETY: the memory fits a batch and outlives the queue (M1).
         Ok(unsafe { with_batch(cq, depth, with_source, memory) })
@@ -97,9 +97,9 @@ unsafe impl<L: Level> CompletionQueues for Ofi<L> {
         if batch.next != batch.end {
             return Ok(());
         }
-        // SAFETY: the queue is open (H1).
+        // SAFETY: open (H1).
         if unsafe { nap::is_deserted(cq.fid()) } {
-            // SAFETY: the queue is open (H1).
+            // SAFETY: open (H1).
             let look = || Some(unsafe { fill(cq, batch) }).filter(|code| ![0, AGAIN].contains(code));
             let code = nap::look_for(milliseconds, look).unwrap_or(AGAIN);
             return slept(cq, batch, code);
@@ -109,20 +109,20 @@ unsafe impl<L: Level> CompletionQueues for Ofi<L> {
         let code = if cq.with_source {
             let read = entry!(raw, ops => sreadfrom)?;
             let sources = batch.sources.as_mut_ptr();
-            // SAFETY: the queue is open (H1) in the format of `entries`, and both arrays have room.
-            // The null condition is any event.
+            // SAFETY: open (H1) in the format of `entries`, and both arrays have room. The null
+            // condition is any event.
             unsafe { read(raw.as_ptr(), entries, cq.room, sources, ptr::null(), milliseconds) }
         } else {
             let read = entry!(raw, ops => sread)?;
-            // SAFETY: the queue is open (H1) in the format of `entries`, which has room. The null
-            // condition is any event.
+            // SAFETY: open (H1) in the format of `entries`, which has room. The null condition is
+            // any event.
             unsafe { read(raw.as_ptr(), entries, cq.room, ptr::null(), milliseconds) }
         };
         slept(cq, batch, code)
     }
 
     unsafe fn cq_wait_fd(cq: &Cq<L>) -> Result<c_int, Errno> {
-        // SAFETY: the queue is open (H1).
+        // SAFETY: open (H1).
         unsafe { wait_fd(cq.fid()) }
     }
 
@@ -132,9 +132,9 @@ unsafe impl<L: Level> CompletionQueues for Ofi<L> {
         if batch.next != batch.end {
             return Ok(false);
         }
-        // SAFETY: the queue is open (H1).
+        // SAFETY: open (H1).
         let naps = unsafe { naps(cq) };
-        // SAFETY: the queue is open (H1).
+        // SAFETY: open (H1).
         if naps || unsafe { domain.is_left_readable(cq.fid()) } {
             // SAFETY: one thread uses the open queue (H1, T1). The batch is empty.
             unsafe { Self::cq_sleep(cq, 1) }?;
@@ -145,7 +145,7 @@ unsafe impl<L: Level> CompletionQueues for Ofi<L> {
     }
 
     unsafe fn cq_naps(cq: &Cq<L>) -> bool {
-        // SAFETY: the queue is open (H1).
+        // SAFETY: open (H1).
         unsafe { naps(cq) }
     }
 
@@ -155,7 +155,7 @@ unsafe impl<L: Level> CompletionQueues for Ofi<L> {
         // (T1). libfabric does not call back: this is the only reference.
         let batch = unsafe { &mut *cq.batch.as_ptr() };
         if batch.next == batch.end {
-            // SAFETY: the queue is open (H1).
+            // SAFETY: open (H1).
             let code = unsafe { fill(cq, batch) };
             if code != 1 {
                 if code == AGAIN {
@@ -183,7 +183,7 @@ unsafe impl<L: Level> CompletionQueues for Ofi<L> {
         let mut error = ErrorEntry::default();
         error.entry.err_data = batch.last.bytes.as_mut_ptr().cast();
         error.entry.err_data_size = DETAILS;
-        // SAFETY: the queue is open (H1), with room for entry and data.
+        // SAFETY: open (H1), with room for entry and data.
         match unsafe { read(raw.as_ptr(), (&raw mut error).cast(), 0) } {
             1 => {
                 // SAFETY: the data is our own room, or the provider's until the next read
@@ -199,7 +199,7 @@ unsafe impl<L: Level> CompletionQueues for Ofi<L> {
     unsafe fn cq_error_text(cq: &Cq<L>, provider_errno: i32, out: &mut [u8]) -> usize {
         // SAFETY: one thread uses the batch (T1, M1).
         let last = unsafe { &(*cq.batch.as_ptr()).last };
-        // SAFETY: the queue is open (H1), and the data is null or the error's.
+        // SAFETY: open (H1), and the data is null or the error's.
         unsafe { text_of(cq, provider_errno, last.whole(provider_errno), out) }
     }
 
@@ -245,7 +245,7 @@ pub(crate) unsafe fn open_as<L>(
     }
     let attributes =
         sys::fi_cq_attr { size: depth, format: format.as_raw(), wait_obj: wait.as_raw(), ..Default::default() };
-    // SAFETY: the domain is open (H1).
+    // SAFETY: open (H1).
     unsafe { open_with(domain, attributes, wait != WaitObj::NONE) }
 }
 
@@ -267,7 +267,7 @@ pub(crate) unsafe fn open_in_set<L>(
         wait_set: set,
         ..Default::default()
     };
-    // SAFETY: domain and set are open (H1).
+    // SAFETY: open (H1).
     unsafe { open_with(domain, attributes, false) }
 }
 
@@ -276,7 +276,7 @@ unsafe fn open_with<L>(domain: &Domain<L>, attributes: sys::fi_cq_attr, sleeps: 
     let open = entry!(raw_domain, ops => cq_open)?;
     let mut raw = ptr::null_mut();
     let mut attributes = Padded::new(attributes);
-    // SAFETY: the domain is open (H1). The call keeps no pointer.
+    // SAFETY: open (H1). The call keeps no pointer.
     let code = unsafe { open(raw_domain.as_ptr(), attributes.as_mut_ptr(), &raw mut raw, ptr::null_mut()) };
     Ok(of(opened(code, raw)?, sleeps))
 }
@@ -298,14 +298,14 @@ unsafe fn fill<L>(cq: &Cq<L>, batch: &mut Batch) -> isize {
             Ok(read) => read,
             Err(errno) => return code_of(errno),
         };
-        // SAFETY: the queue is open (H1) in the format of `entries`, and both arrays have room.
+        // SAFETY: open (H1) in the format of `entries`, and both arrays have room.
         unsafe { read(raw.as_ptr(), entries, cq.room, batch.sources.as_mut_ptr()) }
     } else {
         let read = match entry!(raw, ops => read) {
             Ok(read) => read,
             Err(errno) => return code_of(errno),
         };
-        // SAFETY: the queue is open (H1) in the format of `entries`, which has room.
+        // SAFETY: open (H1) in the format of `entries`, which has room.
         unsafe { read(raw.as_ptr(), entries, cq.room) }
     }
 }
@@ -344,13 +344,13 @@ pub(crate) fn signal_of(cq: &Cq<Shared>) -> Signal {
 pub(crate) unsafe fn signal(signal: &Signal) -> Result<(), Errno> {
     let raw = signal.0.raw().cast::<sys::fid_cq>();
     let signal = entry!(raw, ops => signal)?;
-    // SAFETY: the queue is open (H1), and has a wait object, without which providers follow a null
-    // pointer. `threading` explains why any thread may signal.
+    // SAFETY: open (H1), and has a wait object, without which providers follow a null pointer.
+    // `threading` explains why any thread may signal.
     done(unsafe { signal(raw.as_ptr()) })
 }
 
 pub(crate) unsafe fn naps<L>(cq: &Cq<L>) -> bool {
-    // SAFETY: the queue is open (H1).
+    // SAFETY: open (H1).
     unsafe { nap::is_deserted(cq.fid()) }
 }
 
@@ -388,8 +388,7 @@ pub(crate) unsafe fn text_of<L>(cq: &Cq<L>, provider_errno: i32, data: *const u8
     let Ok(strerror) = entry!(raw, ops => strerror) else { return 0 };
     // The provider writes here, or returns a string of its own.
     let mut own = [0 as c_char; 256];
-    // SAFETY: the queue is open (H1), `data` is null or the error's data, and the length is below
-    // that of `own`.
+    // SAFETY: open (H1), `data` is null or the error's data, and the length is below that of `own`.
     let text = unsafe { strerror(raw.as_ptr(), provider_errno, data.cast(), own.as_mut_ptr(), own.len() - 1) };
     // SAFETY: the text is null, or ends with a zero byte: in `own`, or in the provider's string.
     unsafe { text::copy(text, out) }

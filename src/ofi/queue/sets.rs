@@ -87,7 +87,7 @@ impl<L: Level> PollSet<L> {
         let open = entry!(raw_domain, ops => poll_open)?;
         let mut attributes = sys::fi_poll_attr::default();
         let mut raw = ptr::null_mut();
-        // SAFETY: the domain is open (H1). The call keeps no pointer.
+        // SAFETY: open (H1). The call keeps no pointer.
         let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw) };
         Ok(PollSet(Handle::new(opened(code, raw)?)))
     }
@@ -100,9 +100,9 @@ impl<L: Level> PollSet<L> {
     pub unsafe fn add(&self, member: &impl PollSetMember<L>) -> Result<(), Errno> {
         let (raw, fid) = (self.0.raw(), member.raw_fid());
         let add = entry!(raw, ops => poll_add)?;
-        // SAFETY: the member is open (H1).
+        // SAFETY: open (H1).
         unsafe { nap::set_name(fid) };
-        // SAFETY: set and member are open (H1).
+        // SAFETY: open (H1).
         done(unsafe { add(raw.as_ptr(), fid.as_ptr(), 0) })
     }
 
@@ -114,7 +114,7 @@ impl<L: Level> PollSet<L> {
     pub unsafe fn remove(&self, member: &impl PollSetMember<L>) -> Result<(), Errno> {
         let raw = self.0.raw();
         let remove = entry!(raw, ops => poll_del)?;
-        // SAFETY: set and member are open (H1).
+        // SAFETY: open (H1).
         done(unsafe { remove(raw.as_ptr(), member.raw_fid().as_ptr(), 0) })
     }
 

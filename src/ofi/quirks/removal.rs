@@ -90,7 +90,7 @@ impl Removal {
 /// Contract of callers.
 pub(crate) unsafe fn reserve<L>(av: &Av<L>) -> Result<(), Errno> {
     let Some(reserved) = av.removal().reserved else { return Ok(()) };
-    // SAFETY: the vector is open (H1).
+    // SAFETY: open (H1).
     let index = unsafe { insert(av, &Padded::new(&reserved.into())) }?;
     if index == RESERVED { Ok(()) } else { Err(Errno::EOTHER) }
 }
@@ -101,22 +101,22 @@ pub(crate) unsafe fn reserve<L>(av: &Av<L>) -> Result<(), Errno> {
 /// Contract of callers. No other thread changes the vector.
 pub(crate) unsafe fn remove<L>(av: &Av<L>, peer: FabricAddr) -> Result<(), Errno> {
     let reserved = av.removal().reserved.map(EndpointAddr::from);
-    // SAFETY: the vector is open and has the address (H1, O1).
+    // SAFETY: open, with the address (H1, O1).
     let address = reserved.as_ref().and_then(|_| unsafe { lookup(av, peer) }.ok());
-    // SAFETY: the vector is open and has the address (H1, O1).
+    // SAFETY: open, with the address (H1, O1).
     let removed = unsafe { remove_one(av, peer) };
     if let (Some(reserved), Some(address)) = (reserved, address)
-        // SAFETY: the vector is open (H1). The index holds the first address, or another one.
+        // SAFETY: open (H1). The index holds the first address, or another one.
         && unsafe { lookup(av, RESERVED) }.is_ok_and(|there| there.bytes() == reserved.bytes())
     {
         // SAFETY: the vector has the address of the index, which belongs to no peer.
         let _ = unsafe { remove_one(av, RESERVED) };
-        // SAFETY: the vector is open (H1).
+        // SAFETY: open (H1).
         if let Ok(index) = unsafe { insert(av, &Padded::new(&address)) } {
             // SAFETY: the address was just inserted.
             let _ = unsafe { remove_one(av, index) };
         }
-        // SAFETY: the vector is open (H1).
+        // SAFETY: open (H1).
         let _ = unsafe { insert(av, &Padded::new(&reserved)) };
     }
     removed
@@ -129,8 +129,8 @@ pub(crate) unsafe fn insert<L>(av: &Av<L>, address: &Padded) -> Result<FabricAdd
     let insert = entry!(raw, ops => insert)?;
     let mut peer = FabricAddr::NOTAVAIL.0;
     let address = ptr::from_ref(address).cast::<c_void>();
-    // SAFETY: the vector is open (H1), the address has enough memory, and `peer` receives one
-    // number. Without an event queue, the call completes here.
+    // SAFETY: open (H1), the address has enough memory, and `peer` receives one number. Without an
+    // event queue, the call completes here.
     let inserted = unsafe { insert(raw.as_ptr(), address, 1, &raw mut peer, 0, ptr::null_mut()) };
     found(inserted, peer)
 }

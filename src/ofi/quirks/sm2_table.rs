@@ -57,7 +57,7 @@ impl Unlisted {
 
 /// If this fails, the endpoint is not used again.
 pub(crate) unsafe fn reserve<L: Level>(domain: &Domain<L>, endpoint: Raw<sys::fid_ep>) -> Result<(), Errno> {
-    // SAFETY: both are open (H1).
+    // SAFETY: open (H1).
     let reserved = unsafe { reserving(domain, endpoint) }.and_then(|av| {
         // SAFETY: the vector is open, without endpoints.
         unsafe { close_av(domain, &av) }
@@ -69,9 +69,9 @@ pub(crate) unsafe fn reserve<L: Level>(domain: &Domain<L>, endpoint: Raw<sys::fi
 unsafe fn reserving<L: Level>(domain: &Domain<L>, endpoint: Raw<sys::fid_ep>) -> Result<Av<L>, Errno> {
     let getname = entry!(endpoint, cm => getname)?;
     let fid = endpoint.as_ptr().cast();
-    // SAFETY: the endpoint is open (H1), and `bytes` has room for `len` bytes.
+    // SAFETY: open (H1), and `bytes` has room for `len` bytes.
     let name = read_address(domain.addr_format(), |bytes, len| unsafe { getname(fid, bytes, len) })?;
-    // SAFETY: the domain is open (H1).
+    // SAFETY: open (H1).
     let av = unsafe { Ofi::av_open(domain, 1, 0) }?;
     // SAFETY: the vector is open. `sm2` reads names in place.
     if unsafe { removal::insert(&av, &Padded::new(&name)) }.is_ok() {
@@ -93,7 +93,7 @@ pub(crate) unsafe fn close_unlisted<L: Level>(domain: &Domain<L>) -> Result<(), 
     let unlisted = domain.unlisted();
     let endpoint = unlisted.endpoint.swap(ptr::null_mut(), Ordering::AcqRel);
     let Some(endpoint) = NonNull::new(endpoint).map(Raw::opened) else { return Ok(()) };
-    // SAFETY: the domain is open (H1). After the swap, this is the only user.
+    // SAFETY: open (H1). After the swap, this is the only user.
     let (av, cq) = unsafe { enable_it(domain, endpoint) }.inspect_err(|_| unlisted.keep(endpoint))?;
     // SAFETY: the endpoint is closed once (H3).
     let closed = unsafe { close(endpoint.cast()) }.and_then(|()| {
@@ -108,19 +108,19 @@ pub(crate) unsafe fn close_unlisted<L: Level>(domain: &Domain<L>) -> Result<(), 
 /// Returns the endpoint's vector and queue.
 unsafe fn enable_it<L: Level>(domain: &Domain<L>, endpoint: Raw<sys::fid_ep>) -> Result<(Av<L>, Cq<L>), Errno> {
     let fid = endpoint.cast();
-    // SAFETY: both are open (H1).
+    // SAFETY: open (H1).
     let av = unsafe { reserving(domain, endpoint) }?;
-    // SAFETY: the domain is open (H1).
+    // SAFETY: open (H1).
     let cq = unsafe { queue::open_as(domain, 1, CqFormat::CONTEXT, WaitObj::NONE) }.inspect_err(|_| {
         // SAFETY: the vector is open, without endpoints.
         let _ = unsafe { close_av(domain, &av) };
     })?;
     let bind = |object, flags| {
-        // SAFETY: both are open (H1).
+        // SAFETY: open (H1).
         unsafe { bind(fid, object, flags) }
     };
     let bound = bind(av.fid(), 0).and_then(|()| bind(cq.fid(), u64::from(sys::FI_TRANSMIT | sys::FI_RECV)));
-    // SAFETY: the endpoint is open and bound.
+    // SAFETY: open and bound.
     let enabled = bound.and_then(|()| unsafe { enable(fid) });
     // The endpoint may be bound to them.
     enabled.inspect_err(|_| domain.unlisted().leak())?;

@@ -134,17 +134,17 @@ impl Plan {
     pub(crate) unsafe fn table<'s>(&self, memory: NonNull<u8>) -> AddressTable<'s> {
         // SAFETY: the caller guarantees the memory of all parts, each of which is used once.
         let entries = unsafe { self.entries.slice(memory, |_| PeerSlot::default()) };
-        // SAFETY: the table's memory has this part.
+        // SAFETY: the plan has this part.
         let words = unsafe { self.words.slice(memory, |_| 0) };
-        // SAFETY: the table's memory has this part.
+        // SAFETY: the plan has this part.
         let segments = unsafe { self.segments.slice(memory, |_| Segment::EMPTY) };
-        // SAFETY: the table's memory has this part.
+        // SAFETY: the plan has this part.
         let cells = unsafe { self.cells.slice(memory, |_| Cell::EMPTY) };
-        // SAFETY: the table's memory has this part.
+        // SAFETY: the plan has this part.
         let buckets = unsafe { self.buckets.slice(memory, |_| Bucket::EMPTY) };
-        // SAFETY: the table's memory has this part.
+        // SAFETY: the plan has this part.
         let links = unsafe { self.links.slice(memory, |_| [NIL; 2]) };
-        // SAFETY: the table's memory has this part.
+        // SAFETY: the plan has this part.
         let records = unsafe { self.records.slice(memory, |_| Record::EMPTY) };
         AddressTable {
             format: self.attr.format,

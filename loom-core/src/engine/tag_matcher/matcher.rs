@@ -256,23 +256,23 @@ impl<A: Allocator> TagMatcher<A> {
         // matcher, which one thread uses at a time, and numbers come from its own lists or were
         // compared with the length.
         let posted = unsafe { table(&plan.posted, block.ptr(), |_| Posted::new()) };
-        // SAFETY: the block has this part of the plan.
+        // SAFETY: the plan has this part.
         let patterns =
             unsafe { table(&plan.patterns, block.ptr(), |number| Pattern::before(number + 1, attr.receives)) };
-        // SAFETY: the block has this part of the plan.
+        // SAFETY: the plan has this part.
         let waiting = unsafe { table(&plan.waiting, block.ptr(), |_| Waiting::new()) };
-        // SAFETY: the block has this part of the plan.
+        // SAFETY: the plan has this part.
         let views = unsafe { table(&plan.views, block.ptr(), |_| Cell::new(UnexpectedMessages::NO_VIEW)) };
-        // SAFETY: the block has this part of the plan.
+        // SAFETY: the plan has this part.
         let links = unsafe { table(&plan.links, block.ptr(), |_| Link::new()) };
-        // SAFETY: the block has this part of the plan.
+        // SAFETY: the plan has this part.
         let posted_lines = unsafe { table(&plan.posted_lines, block.ptr(), |_| Line::new()) };
-        // SAFETY: the block has this part of the plan.
+        // SAFETY: the plan has this part.
         let waiting_lines = unsafe { table(&plan.waiting_lines, block.ptr(), |_| Line::new()) };
-        // SAFETY: the block has this part of the plan.
+        // SAFETY: the plan has this part.
         let own_receives =
             unsafe { table(&plan.receives, block.ptr(), |number| Own::before(number + 1, attr.receives)) };
-        // SAFETY: the block has this part of the plan.
+        // SAFETY: the plan has this part.
         let own_messages =
             unsafe { table(&plan.messages, block.ptr(), |number| Own::before(number + 1, attr.messages)) };
         let memory = Memory { places: waiting, links, views };

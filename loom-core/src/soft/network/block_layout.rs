@@ -101,7 +101,6 @@ impl NetworkAttr {
     }
 }
 
-/// Where the parts of a network lie in its block.
 pub(super) struct Places {
     pub(super) plan: Plan,
     pub(super) ports: usize,
