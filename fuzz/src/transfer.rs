@@ -106,7 +106,8 @@ impl World {
             reorder: (setting.reorder % 16).into(),
             delay: (setting.delay % 16).into(),
             narrow_data: setting.narrow,
-            unordered: true,
+            unordered: setting.seed % 2 == 0,
+            doorbell: setting.batch & 8 != 0,
             ..Faults::new(setting.seed)
         };
         let attr = EngineAttr {
@@ -160,7 +161,8 @@ impl World {
                 let request = if reads { Request::read } else { Request::write };
                 let mut request = request(self.peer, self.local, &self.remote, plan).deadline(deadline);
                 if let Some(value) = data.filter(|_| !reads) {
-                    request = request.data((value % 16).into());
+                    let of_last = value >= 128;
+                    request = if of_last { Request::signal } else { Request::data }(request, (value % 16).into());
                 }
                 // Blocks stay in their part, and do not overlap.
                 let end = (part * PART + PART) as u64;

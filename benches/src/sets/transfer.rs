@@ -1,5 +1,6 @@
 //! Lists of writes: the transfer engine compared with a loop in C over the same provider, and over
-//! the software transport.
+//! the software transport. In C, each write has immediate data. The engine signals the last one, or
+//! counts all.
 
 #[cfg(feature = "libfabric")]
 use std::time::{Duration, Instant};
@@ -33,6 +34,8 @@ pub(super) struct Side<'l, T: Transport + 'static> {
     peer: PeerKey,
     local: MemoryKey,
     remote: RemoteMemory,
+    /// The last write of a list alone has immediate data.
+    signals: bool,
     /// Last request, with its blocks checked.
     prepared: Option<Request<Blocks<&'l [Block]>>>,
 }
@@ -80,7 +83,7 @@ fn memory(len: usize, byte: u8) -> Vec<u8> {
 }
 
 impl<T: Transport + 'static> Side<'_, T> {
-    pub(super) fn open(info: &Info<T>, area: usize) -> Result<Self, Failure> {
+    pub(super) fn open(info: &Info<T>, area: usize, signals: bool) -> Result<Self, Failure> {
         let attr = EngineAttr { depth: 64, peer_depth: 64, ..EngineAttr::default() };
         let mut initiator = Engine::open_in(&[Domain::open(info)?], attr, Global)?;
         let mut target = Engine::open_in(&[Domain::open(info)?], attr, Global)?;
@@ -89,7 +92,7 @@ impl<T: Transport + 'static> Side<'_, T> {
         let mut record = [0; 1024];
         let len = target.address(&mut record)?;
         let (peer, remote) = (initiator.insert_peer(&record[..len])?, target.remote(memory)?);
-        Ok(Side { initiator, target, peer, local, remote, prepared: None })
+        Ok(Side { initiator, target, peer, local, remote, signals, prepared: None })
     }
 }
 
@@ -98,7 +101,8 @@ impl<'l, T: Transport + 'static> Side<'l, T> {
     fn submit(&mut self, list: &'l [Block]) {
         let last = self.prepared.take().filter(|request| std::ptr::eq(request.plan().0, list));
         let request = last.unwrap_or_else(|| {
-            let request = Request::write(self.peer, self.local, &self.remote, Blocks(list)).data(DATA);
+            let request = Request::write(self.peer, self.local, &self.remote, Blocks(list));
+            let request = if self.signals { request.signal(DATA) } else { request.data(DATA) };
             self.initiator.prepare(request).expect("a request")
         });
         self.initiator.submit(request).expect("a request");
@@ -107,7 +111,7 @@ impl<'l, T: Transport + 'static> Side<'l, T> {
     /// Posts `count` writes, and polls until all are completed and counted.
     fn run(&mut self, list: &'l [Block], count: u32) {
         for blocks in parts(list, 0, count) {
-            let total = self.target.arrived(DATA) + blocks.len() as u64;
+            let total = self.target.arrived(DATA) + if self.signals { 1 } else { blocks.len() as u64 };
             self.submit(blocks);
             let mut ended = false;
             while !ended || self.target.arrived(DATA) < total {
@@ -148,7 +152,7 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
     for len in [64, 4 << 10] {
         let list = list(len, LIST, LONGEST);
         let network = Network::new(NetworkAttr::DEFAULT)?;
-        let mut side = Side::open(&network.info(), LONGEST)?;
+        let mut side = Side::open(&network.info(), LONGEST, false)?;
         let name = format!("transfer.soft.{}", size_name(len));
         let outcome =
             Contest::new(format!("{name}.descriptor")).side("loom", |count| side.run(&list, count)).run(&run.settings);
@@ -156,21 +160,30 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
         run.figure(&outcome, (&format!("{name}.ns"), "loom"), ("ns", Goal::Lower), |nanoseconds| nanoseconds);
         #[cfg(feature = "libfabric")]
         for provider in [Provider::SHM, Provider::TCP] {
-            let mut c = C::open(provider, Calls::Inline)?;
-            let ranges = c.list(&list);
-            let mut over_provider = Side::open(&provider.info()?, LONGEST)?;
             let (what, goal) = if len == 64 { ("descriptor", 1.10) } else { ("page", 1.05) };
-            let outcome = Contest::new(format!("{}.{}.descriptor", provider.metric, size_name(len)))
-                .side_that_measures("C", |count| parts(&ranges, 0, count).map(|part| c.write_list(part)).sum())
-                .side("loom", |count| over_provider.run(&list, count))
-                .side("loom over memory", |count| side.run(&list, count))
-                .run(&run.settings);
-            run.contest(&outcome);
-            let name = format!("transfer_over_c.{}.{what}", provider.metric);
-            run.ratio(&outcome, Ratio { name: &name, of: "loom", over: "C", goal: Goal::AtMost(goal) });
+            let goal = Goal::AtMost(goal);
+            let mut c = C::open(provider, Calls::Inline)?;
+            let (info, ranges) = (provider.info()?, c.list(&list));
+            // Each beside C alone: more sides would evict each other's memory from the caches.
+            for (signals, prefix) in [(true, ""), (false, "counted_")] {
+                let mut side = Side::open(&info, LONGEST, signals)?;
+                let name = format!("transfer_over_c.{}.{prefix}{what}", provider.metric);
+                let outcome = Contest::new(format!("{}.{prefix}{what}", provider.metric))
+                    .side_that_measures("C", |count| parts(&ranges, 0, count).map(|part| c.write_list(part)).sum())
+                    .side("loom", |count| side.run(&list, count))
+                    .run(&run.settings);
+                run.contest(&outcome);
+                run.ratio(&outcome, Ratio { name: &name, of: "loom", over: "C", goal });
+            }
             if provider.metric == Provider::SHM.metric {
+                let mut side = Side::open(&network.info(), LONGEST, true)?;
+                let outcome = Contest::new(format!("soft.{what}"))
+                    .side_that_measures("C", |count| parts(&ranges, 0, count).map(|part| c.write_list(part)).sum())
+                    .side("loom", |count| side.run(&list, count))
+                    .run(&run.settings);
+                run.contest(&outcome);
                 let name = format!("transfer_over_c.soft.{what}");
-                run.ratio(&outcome, Ratio { name: &name, of: "loom over memory", over: "C", goal: Goal::AtMost(goal) });
+                run.ratio(&outcome, Ratio { name: &name, of: "loom", over: "C", goal });
             }
         }
     }
@@ -191,12 +204,12 @@ pub(crate) fn only(side: &str, counted: impl FnOnce(&mut dyn FnMut(u32))) -> Res
     match side {
         "soft" => {
             let network = Network::new(NetworkAttr::DEFAULT)?;
-            let mut side = Side::open(&network.info(), LONGEST)?;
+            let mut side = Side::open(&network.info(), LONGEST, false)?;
             warm(|count| side.run(&list, count), counted);
         }
         #[cfg(feature = "libfabric")]
-        "shm" => {
-            let mut side = Side::open(&Provider::SHM.info()?, LONGEST)?;
+        "shm" | "shm_signals" => {
+            let mut side = Side::open(&Provider::SHM.info()?, LONGEST, side != "shm")?;
             warm(|count| side.run(&list, count), counted);
         }
         #[cfg(feature = "libfabric")]

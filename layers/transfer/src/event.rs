@@ -83,7 +83,8 @@ pub enum Event<P> {
         /// Number of the failed transfer's writes that have arrived or may still arrive, by the
         /// peer's report. Use their memory for other data when
         /// [`arrived`](crate::Engine::arrived) has grown by so many since the transfer began, or after
-        /// closing the region. `None` without a report.
+        /// closing the region. `None` without a report, and before a
+        /// [signal](crate::Request::signal).
         late_writes: Option<u64>,
     },
     /// Notification of a peer, after the writes of its transfer

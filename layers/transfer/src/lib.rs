@@ -5,7 +5,7 @@
 //! number, strides. The engine posts its operations without blocking, and reports one [`Outcome`].
 //!
 //! The receiver counts the writes of a transfer by their immediate data ([`Engine::wait`]), in any
-//! order.
+//! order, or one [signal](Request::signal) after them.
 //!
 //! ```
 //! use loom_core::allocator_api2::alloc::Global;

@@ -2,7 +2,7 @@
 
 use loom_core::endpoint::{Binding, ReadOptions, SendOptions};
 use loom_core::error::{OpenError, PostError};
-use loom_core::vocabulary::{ImmediateData, MrMode};
+use loom_core::vocabulary::{ImmediateData, MrMode, MsgOrder};
 use loom_core::{Av, AvAttr, Cq, CqAttr, Domain, Endpoint, OpKey, Peer, RemoteRegion, Transport};
 
 use allocator_api2::alloc::Allocator;
@@ -99,6 +99,13 @@ impl<'m, T: Transport> Rail<'m, T> {
 
     pub(crate) fn binds_regions(&self) -> bool {
         self.domain.info().attributes().domain.mr_mode.contains(MrMode::ENDPOINT)
+    }
+
+    pub(crate) fn orders_writes(&self, len: u64) -> bool {
+        let attributes = self.domain.info().attributes();
+        let granted = attributes.tx.msg_order.intersection(attributes.rx.msg_order);
+        let limit = attributes.endpoint.max_order_waw_size as u64;
+        granted.intersects(MsgOrder::WAW | MsgOrder::RMA_WAW) && limit >= len
     }
 
     pub(crate) fn max_msg_size(&self) -> u64 {

@@ -38,6 +38,8 @@ pub struct Request<P> {
     pub(crate) remote: RemoteMemory,
     pub(crate) plan: P,
     pub(crate) data: Option<u64>,
+    /// The last write alone has the data.
+    pub(crate) signals: bool,
     pub(crate) deadline: u64,
     /// Number of the engine that has validated the blocks.
     pub(crate) checked: Option<u32>,
@@ -47,20 +49,34 @@ impl<P: Plan> Request<P> {
     /// Writes blocks of local memory to the peer's memory.
     #[doc(alias = "fi_write")]
     pub const fn write(peer: PeerKey, local: MemoryKey, remote: &RemoteMemory, plan: P) -> Self {
-        Request { peer, reads: false, local, remote: *remote, plan, data: None, deadline: u64::MAX, checked: None }
+        Self::new(peer, local, remote, plan, false)
     }
 
     /// Reads blocks of the peer's memory into local memory.
     #[doc(alias = "fi_read")]
     pub const fn read(peer: PeerKey, local: MemoryKey, remote: &RemoteMemory, plan: P) -> Self {
-        Request { peer, reads: true, local, remote: *remote, plan, data: None, deadline: u64::MAX, checked: None }
+        Self::new(peer, local, remote, plan, true)
+    }
+
+    const fn new(peer: PeerKey, local: MemoryKey, remote: &RemoteMemory, plan: P, reads: bool) -> Self {
+        let (data, signals, deadline, checked) = (None, false, u64::MAX, None);
+        Request { peer, reads, local, remote: *remote, plan, data, signals, deadline, checked }
     }
 
     /// Sends this value as immediate data with each write. The peer counts it
     /// ([`Plan::operations`] times with the piece of its memory).
     #[doc(alias = "fi_writedata")]
     pub const fn data(mut self, value: u64) -> Self {
-        self.data = Some(value);
+        (self.data, self.signals) = (Some(value), false);
+        self
+    }
+
+    /// Sends this value with the last write alone, after all others have completed. The peer counts
+    /// it once. Requires one rail, on a provider that orders writes
+    /// ([`MsgOrder::WAW`](loom_core::vocabulary::MsgOrder::WAW)).
+    #[doc(alias = "FI_ORDER_WAW")]
+    pub const fn signal(mut self, value: u64) -> Self {
+        (self.data, self.signals) = (Some(value), true);
         self
     }
 

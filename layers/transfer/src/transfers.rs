@@ -50,6 +50,7 @@ pub(crate) struct TransferSlot<P> {
     pub(crate) message_len: u32,
     pub(crate) reads: bool,
     pub(crate) data: Option<u64>,
+    pub(crate) signals: bool,
     /// Parts of the message in flight.
     pub(crate) sending: u32,
 }
@@ -147,6 +148,7 @@ impl<P: Plan, A: Allocator + Clone> Transfers<P, A> {
             message_len: 0,
             reads: false,
             data: None,
+            signals: false,
             sending: 0,
         };
         let queue = || Queue::new(len, alloc.clone());
@@ -185,7 +187,7 @@ impl<P: Plan, A: Allocator> Transfers<P, A> {
         let cursor = Cursor::new(&request.plan);
         let Some(index) = self.free.pop() else { return Err(request) };
         let Some(slot) = self.slots.get_mut(index as usize) else { return Err(request) };
-        let (reads, data) = (request.reads, request.data);
+        let (reads, data, signals) = (request.reads, request.data, request.signals);
         let (is_queued, announced) = (slot.queued, slot.announced);
         *slot = TransferSlot {
             generation: slot.generation.wrapping_add(1),
@@ -207,6 +209,7 @@ impl<P: Plan, A: Allocator> Transfers<P, A> {
             message_len: 0,
             reads,
             data,
+            signals,
             sending: 0,
         };
         if !is_queued {

@@ -82,7 +82,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// # Errors
     /// Those of [`read`](Self::read).
     #[doc(alias = "fi_write")]
-    #[inline]
+    // Always inlined, see `write_data`.
+    #[inline(always)]
     pub fn write(
         &self,
         peer: impl Into<K::To>,

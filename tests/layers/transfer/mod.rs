@@ -9,6 +9,7 @@
 //! | asynchronous ping-pong | `examples/async_pingpong.rs` |
 //! | windows of pages | benchmark set `pages` |
 //! | early and repeated counts, no order, receives of writes | [`faults`]`::when_the_count_is_reached_every_byte_has_arrived_in_any_order` |
+//! | a signal with the last part | [`signals`]`::a_signal_arrives_once_after_all_bytes` |
 //! | dropped futures, abandoned transfers | [`agent`]`::an_abandoned_transfer_goes_on_and_its_slot_returns` |
 //! | topology from fixtures | [`topology`]`::eight_accelerators_have_four_of_thirty_two_cards_each` |
 //! | single, paged, strided, subsets, blocks of 0 bytes, 1 to 4 rails in turn, reads, writes | [`moving`]`::all_plans_move_their_bytes_over_one_to_4_rails` |
@@ -57,6 +58,7 @@ mod messages;
 mod moving;
 mod registrations;
 mod sides;
+mod signals;
 mod silence;
 mod topology;
 mod waits;

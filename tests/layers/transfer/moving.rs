@@ -12,7 +12,7 @@ use support::posting::{LIMIT, pattern};
 
 use super::sides::{AnyPlan, LEN, Side, Sides, address, block, moved, network, rails, small, soft};
 
-fn plans() -> Vec<AnyPlan> {
+pub(super) fn plans() -> Vec<AnyPlan> {
     let (local, remote) = ((0..50).map(|page| (page * 37) % 61).collect(), (0..50).rev().collect());
     let first = Block { local: 128, remote: 64, len: 100 };
     let strided = Strided { first, count: 40, local_pitch: 1000, remote_pitch: 100 };

@@ -133,10 +133,17 @@ impl<T: Transport + 'static> Sides<T> {
 
     /// Polls both sides until this number of waits of the target have ended.
     pub(super) fn arrive(&mut self, waits: u64) {
+        self.arrive_with(waits, |outcome| panic!("{outcome:?}"));
+    }
+
+    pub(super) fn arrive_with(&mut self, waits: u64, mut ended: impl FnMut(Outcome<AnyPlan>)) {
         let until = Instant::now() + LIMIT;
         while self.arrived < waits {
             self.drive_target();
-            assert!(self.initiator.poll(0).unwrap().is_none());
+            match self.initiator.poll(0).unwrap() {
+                Some(Event::Ended(outcome)) => ended(outcome),
+                event => assert!(event.is_none(), "{event:?}"),
+            }
             assert!(Instant::now() < until, "arrived within {LIMIT:?}");
         }
     }

@@ -30,12 +30,13 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             return 0;
         };
         let Ok(value) = slot.operation_data(link, attr.notifications) else { return 0 };
-        let Some(Request { reads, local, remote, plan, .. }) = &slot.request else { return 0 };
+        let Some(Request { reads, local, remote, plan, signals, .. }) = &slot.request else { return 0 };
+        let signals = *signals;
         let (Some(here), Some(there)) = (memories.window(*local), memories.window(target)) else {
             slot.fail(PostError::OutOfBounds);
             return 0;
         };
-        let piece = if value.is_some() { remote.piece() } else { attr.piece };
+        let piece = if value.is_some() && !signals { remote.piece() } else { attr.piece };
         let (mut copied, mut share) = (0, SHARE.min(*room));
         *room -= share;
         let mut bounce = [0; CHUNK];
@@ -70,15 +71,17 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             copied += 1;
         }
         *room += share;
+        let mut arrivals = 0;
         match result {
             Ok(()) => {
                 slot.cursor = cursor;
                 slot.end_posting(piece);
+                arrivals = usize::from(slot.stage == Stage::Draining && copied > 0);
             }
             Err(error) => slot.fail(error),
         }
         if let Some(value) = value {
-            for _ in 0..copied {
+            for _ in 0..if signals { arrivals } else { copied } {
                 self.count_arrival(Some(value));
             }
         }

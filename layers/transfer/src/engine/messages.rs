@@ -351,7 +351,9 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         let sent = match notice {
             Notice::Failure => {
                 let value = slot.data.unwrap_or(0);
-                let kind = Kind::Failure { value, ending, late, operations: slot.operations };
+                // The receiver does not count writes before a signal.
+                let operations = if slot.signals { u64::MAX } else { slot.operations };
+                let kind = Kind::Failure { value, ending, late, operations };
                 let head = Header { to: link.name, kind };
                 to.is_some_and(|to| control.send(&head, to, |_| 0))
             }

@@ -132,11 +132,12 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         };
         let Ok(data) = slot.operation_data(link, attr.notifications) else { return 0 };
         let transfer = slot.key(index);
-        let Some(Request { reads, local, remote, plan, .. }) = &slot.request else { return 0 };
+        let Some(Request { reads, local, remote, plan, signals, .. }) = &slot.request else { return 0 };
         let Some(lender) = memories.lender(*local, *reads, index) else {
             slot.fail(PostError::Access);
             return 0;
         };
+        let (data, signal) = if *signals { (None, data) } else { (data, None) };
         let piece = if data.is_some() { remote.piece() } else { attr.piece };
         let most = most.min(attr.peer_depth.saturating_sub(*peer_in_flight as usize));
         let all = RailSet::all(rails.len());
@@ -145,6 +146,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             transfer,
             local: *local,
             data: data.map(ImmediateData),
+            signal: signal.map(ImmediateData),
             lender,
             plan,
             piece,
@@ -199,6 +201,8 @@ struct Run<'r, P> {
     transfer: TransferKey,
     local: MemoryKey,
     data: Option<ImmediateData>,
+    /// Immediate data of the last operation, which follows the completion of all others.
+    signal: Option<ImmediateData>,
     lender: Lender<'r>,
     plan: &'r P,
     piece: u64,
@@ -222,19 +226,31 @@ impl<P: Plan> Run<'_, P> {
             return Stop::NoRoom;
         }
         let most = room.min(most);
-        let Run { transfer, local, data, batches, lender, .. } = *self;
+        let Run { transfer, local, data, signal, batches, lender, .. } = *self;
         let reads = lender.reads();
+        if let (Some(_), true, 0) = (signal, self.cursor.is_last(self.piece), *self.in_flight) {
+            return self.post_each(lender, source, 1, false, |offset, part, _, stop| {
+                rail.post(&Target { offset, ..*to }, false, signal, false, part)
+                    .map_or_else(|error| stop.set(error), |_| true)
+            });
+        }
         match data {
             // Inlined for most lists.
-            Some(data) if !batches && !reads => {
-                self.post_each(lender, source, most, |offset, part, _, stop| {
-                    match rail.endpoint.write_data(to.peer, &to.region, offset, data, part) {
+            Some(data) if !batches && !reads => self.post_each(lender, source, most, false, |offset, part, _, stop| {
+                match rail.endpoint.write_data(to.peer, &to.region, offset, data, part) {
+                    Ok(_) => true,
+                    Err(rejected) => stop.set(rejected.error),
+                }
+            }),
+            None if !batches && signal.is_some() => {
+                self.post_each(lender, source, most, true, |offset, part, _, stop| {
+                    match rail.endpoint.write(to.peer, &to.region, offset, part) {
                         Ok(_) => true,
                         Err(rejected) => stop.set(rejected.error),
                     }
                 })
             }
-            data => self.post_each(lender, source, most, |offset, part, has_next, stop| {
+            data => self.post_each(lender, source, most, signal.is_some(), |offset, part, has_next, stop| {
                 let more = batches && has_next && rail.has_room_for_two();
                 if let Err(error) = rail.post(&Target { offset, ..*to }, reads, data, more, part) {
                     return stop.set(error);
@@ -248,14 +264,16 @@ impl<P: Plan> Run<'_, P> {
         }
     }
 
-    /// Posts operations by `post`: with offset and buffer, and whether another one follows. It
-    /// returns `false` if the operation is refused, with the reason.
+    /// Posts operations by `post`, without the last one if it `signals`: with offset and buffer,
+    /// and whether another one follows. It returns `false` if the operation is refused, with the
+    /// reason.
     #[inline(always)]
     fn post_each(
         &mut self,
         lender: Lender<'_>,
         source: &Source,
         most: usize,
+        signals: bool,
         mut post: impl FnMut(u64, LentPart, bool, &mut Stop) -> bool,
     ) -> Stop {
         let Run { plan, piece, mut cursor, .. } = *self;
@@ -263,6 +281,10 @@ impl<P: Plan> Run<'_, P> {
         let mut posted = Posted { count: 0, in_flight: self.in_flight, peer_in_flight: self.peer_in_flight };
         let mut stop = Stop::Done;
         while let Some(block) = cursor.peek(piece).filter(|_| posted.count < most) {
+            if signals && cursor.is_last(piece) {
+                stop = Stop::Again;
+                break;
+            }
             let Some(part) = lender.part(source, block) else {
                 stop = Stop::Failed(RangeError::OutOfWindow.into());
                 break;

@@ -27,7 +27,8 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     ///   of the peer's memory
     /// - [`RangeError::OutOfWindow`] for a block outside of the local memory
     /// - [`Error::Invalid`] if the queues of all rails have failed, for memory that is not
-    ///   registered, a read with data, or memory of another number of rails than the peer's
+    ///   registered, a read with data, memory of another number of rails than the peer's, or a
+    ///   [signal](Request::signal) without an order
     ///
     /// [`Event::Peer`]: crate::Event::Peer
     /// [`EngineAttr::transfers`]: crate::EngineAttr::transfers
@@ -159,8 +160,18 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
                 }
             }
         }
+        if request.signals {
+            let [rail] = &*self.rails else {
+                return Err(Error::Invalid("rails have no common order: count the writes by `Request::data`"));
+            };
+            if !rail.orders_writes(self.attr.piece) {
+                return Err(Error::Invalid(
+                    "the info does not order writes: request `MsgOrder::WAW`, or count them by `Request::data`",
+                ));
+            }
+        }
         let limit = self.rails.iter().map(Rail::max_msg_size).min().unwrap_or(0);
-        if request.data.is_some() && remote.piece() > limit {
+        if request.data.is_some() && !request.signals && remote.piece() > limit {
             return Err(PostError::TooLong { limit: usize::try_from(limit).unwrap_or(usize::MAX) }.into());
         }
         if request.checked == Some(self.number) {

@@ -87,7 +87,7 @@ pub(super) struct Failure {
 
 impl Failure {
     pub(super) fn late_writes(&self) -> Option<u64> {
-        self.report.map(|(_, writes)| writes)
+        self.report.map(|(_, writes)| writes).filter(|writes| *writes != u64::MAX)
     }
 }
 
