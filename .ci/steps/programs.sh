@@ -119,7 +119,7 @@ step_pingpong() { # Runs the example and `loom pingpong`, in one process and bet
     examples_and_command
     local program=("$COMMAND" pingpong) provider server built
     local few=(--sizes 1,64,65536 --iterations 200)
-    for provider in '' shm 'tcp;ofi_rxm'; do
+    for provider in '' loom-tcp shm 'tcp;ofi_rxm'; do
         timeout 120 "$PINGPONG" ${provider:+"$provider"}
     done
     # The README's first program is built from few packages.

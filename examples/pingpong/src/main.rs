@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! cargo run --release -p pingpong                                         the software transport
+//! cargo run --release -p pingpong --features tcp -- loom-tcp              TCP in Rust
 //! cargo run --release -p pingpong --features libfabric -- 'tcp;ofi_rxm'   a provider of libfabric
 //! ```
 //!
@@ -13,7 +14,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::{TryRecvError, channel};
 use std::thread;
 
-use loom_fabric::{Caps, Hints, Info, Network, NetworkAttr, Transport};
+use loom_fabric::{AnyInfo, Caps, Hints, Info, Transport};
 
 use side::{Side, VERIFIED};
 
@@ -59,26 +60,22 @@ where
     })
 }
 
-#[cfg(feature = "libfabric")]
-fn over(provider: &str) -> Result<(), Failure> {
-    use loom_fabric::ofi::{Library, Local, Ofi};
-
-    if provider == "shm" && Library::get()?.version().major >= 2 {
-        return Err("shm of libfabric 2 crashes between two endpoints of one process: `loom pingpong --listen` plays between two".into());
-    }
-    let hints = Hints { caps: CAPS, ..Hints::local(provider) };
-    play(&Ofi::<Local>::query(&hints)?.next().ok_or("there is no such provider here")?)
-}
-
-#[cfg(not(feature = "libfabric"))]
-fn over(provider: &str) -> Result<(), Failure> {
-    Err(format!("{provider} is a provider of libfabric: --features libfabric").into())
-}
-
 fn run() -> Result<(), Failure> {
-    match std::env::args().nth(1) {
-        Some(provider) => over(&provider),
-        None => play(&Network::new(NetworkAttr::default())?.query(&Hints { caps: CAPS, ..Hints::default() })?),
+    let provider = std::env::args().nth(1).unwrap_or_else(|| "soft".into());
+    match &AnyInfo::query(&Hints { caps: CAPS, ..Hints::local(&provider) })?[0] {
+        #[cfg(feature = "libfabric")]
+        AnyInfo::Libfabric(info) => {
+            use loom_fabric::ofi::Library;
+
+            if provider == "shm" && Library::get()?.version().major >= 2 {
+                return Err("shm of libfabric 2 crashes between two endpoints of one process: `loom pingpong --listen` plays between two".into());
+            }
+            play(info)
+        }
+        #[cfg(feature = "tcp")]
+        AnyInfo::Tcp(info) => play(info),
+        AnyInfo::Soft(info) => play(info),
+        other => Err(format!("{other:?} is of a transport that this program does not use").into()),
     }
 }
 
