@@ -100,9 +100,12 @@ fn idle_fabric_costs_no_processor_time_and_a_message_wakes_it() {
 fn spinning_thread_costs_processor_time_which_is_the_control() {
     on_one_thread(async {
         let [(a, _), _] = pair(CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) });
-        let before = thread_time();
-        run(&a.driver, Mode::Busy, tokio::time::sleep(Duration::from_millis(200))).await.unwrap();
-        assert!(thread_time() - before > Duration::from_millis(20));
+        let (before, until) = (thread_time(), Instant::now() + Duration::from_secs(60));
+        // Other programs may have the processor for most of the time.
+        while thread_time() - before < Duration::from_millis(20) {
+            assert!(Instant::now() < until, "it takes processor time");
+            run(&a.driver, Mode::Busy, tokio::time::sleep(Duration::from_millis(200))).await.unwrap();
+        }
     });
 }
 
