@@ -106,7 +106,7 @@ impl World {
             reorder: (setting.reorder % 16).into(),
             delay: (setting.delay % 16).into(),
             narrow_data: setting.narrow,
-            unordered: setting.seed % 2 == 0,
+            unordered: true,
             doorbell: setting.batch & 8 != 0,
             ..Faults::new(setting.seed)
         };

@@ -1,8 +1,8 @@
 //! [`Rail`]: objects of one network card.
 
-use loom_core::endpoint::{Binding, ReadOptions, SendOptions};
+use loom_core::endpoint::{Binding, CompletionLevel, ReadOptions, SendOptions};
 use loom_core::error::{OpenError, PostError};
-use loom_core::vocabulary::{ImmediateData, MrMode, MsgOrder};
+use loom_core::vocabulary::{ImmediateData, MrMode};
 use loom_core::{Av, AvAttr, Cq, CqAttr, Domain, Endpoint, OpKey, Peer, RemoteRegion, Transport};
 
 use allocator_api2::alloc::Allocator;
@@ -101,13 +101,6 @@ impl<'m, T: Transport> Rail<'m, T> {
         self.domain.info().attributes().domain.mr_mode.contains(MrMode::ENDPOINT)
     }
 
-    pub(crate) fn orders_writes(&self, len: u64) -> bool {
-        let attributes = self.domain.info().attributes();
-        let granted = attributes.tx.msg_order.intersection(attributes.rx.msg_order);
-        let limit = attributes.endpoint.max_order_waw_size as u64;
-        granted.intersects(MsgOrder::WAW | MsgOrder::RMA_WAW) && limit >= len
-    }
-
     pub(crate) fn max_msg_size(&self) -> u64 {
         self.domain.info().attributes().endpoint.max_msg_size as u64
     }
@@ -119,20 +112,24 @@ pub(crate) struct Target {
     pub(crate) offset: u64,
 }
 
+/// Kind of an operation.
+#[derive(Clone, Copy)]
+pub(crate) struct How {
+    pub(crate) reads: bool,
+    pub(crate) data: Option<ImmediateData>,
+    /// With `FI_MORE`.
+    pub(crate) more: bool,
+    /// Completes after delivery.
+    pub(crate) delivers: bool,
+}
+
 impl<T: Transport> Rail<'_, T> {
     #[inline(never)]
-    pub(crate) fn post(
-        &self,
-        to: &Target,
-        reads: bool,
-        data: Option<ImmediateData>,
-        more: bool,
-        part: LentPart,
-    ) -> Result<OpKey, PostError> {
+    pub(crate) fn post(&self, to: &Target, how: How, part: LentPart) -> Result<OpKey, PostError> {
         let Target { peer, region, offset } = to;
-        let posted = match data {
-            _ if more => return self.post_more(to, reads, data, part),
-            _ if reads => self.endpoint.read(*peer, region, *offset, part),
+        let posted = match how.data {
+            _ if how.more || how.delivers => return self.post_with(to, how, part),
+            _ if how.reads => self.endpoint.read(*peer, region, *offset, part),
             Some(data) => self.endpoint.write_data(*peer, region, *offset, data, part),
             None => self.endpoint.write(*peer, region, *offset, part),
         };
@@ -140,19 +137,20 @@ impl<T: Transport> Rail<'_, T> {
     }
 
     #[inline(never)]
-    fn post_more(
-        &self,
-        to: &Target,
-        reads: bool,
-        data: Option<ImmediateData>,
-        part: LentPart,
-    ) -> Result<OpKey, PostError> {
+    fn post_with(&self, to: &Target, how: How, part: LentPart) -> Result<OpKey, PostError> {
+        let How { reads, data, more, delivers } = how;
         let len = usize::try_from(part.len()).map_err(|_| PostError::OutOfBounds)?;
         let target = [to.region.part(to.offset, len).ok_or(PostError::OutOfBounds)?];
         let posted = if reads {
-            self.endpoint.read_with(to.peer, &target, ReadOptions { more: true, ..ReadOptions::default() }, part)
+            self.endpoint.read_with(to.peer, &target, ReadOptions { more, ..ReadOptions::default() }, part)
         } else {
-            self.endpoint.write_with(to.peer, &target, SendOptions { data, more: true, ..SendOptions::default() }, part)
+            let level = delivers.then_some(CompletionLevel::Delivery);
+            self.endpoint.write_with(
+                to.peer,
+                &target,
+                SendOptions { data, more, level, ..SendOptions::default() },
+                part,
+            )
         };
         posted.map_err(|rejected| rejected.error)
     }

@@ -71,10 +71,10 @@ impl<P: Plan> Request<P> {
         self
     }
 
-    /// Sends this value with the last write alone, after all others have completed. The peer counts
-    /// it once. Requires one rail, on a provider that orders writes
-    /// ([`MsgOrder::WAW`](loom_core::vocabulary::MsgOrder::WAW)).
-    #[doc(alias = "FI_ORDER_WAW")]
+    /// Sends this value with the last write alone, after the delivery of all others
+    /// ([`CompletionLevel::Delivery`](loom_core::endpoint::CompletionLevel::Delivery)). The peer
+    /// counts it once. The plan has a block or more.
+    #[doc(alias = "FI_DELIVERY_COMPLETE")]
     pub const fn signal(mut self, value: u64) -> Self {
         (self.data, self.signals) = (Some(value), true);
         self

@@ -82,8 +82,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// # Errors
     /// Those of [`read`](Self::read).
     #[doc(alias = "fi_write")]
-    // Always inlined, see `write_data`.
-    #[inline(always)]
+    #[inline]
     pub fn write(
         &self,
         peer: impl Into<K::To>,

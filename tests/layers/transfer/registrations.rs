@@ -45,13 +45,21 @@ impl<T: Transport + 'static> World<T> {
             assert!(Instant::now() < until, "ended within {LIMIT:?}");
         }
     }
+
+    /// Polls until the written bytes are in the owner's memory.
+    fn wait_for(&mut self, bytes: &[AtomicU8]) {
+        let (expected, until) = (pattern(LEN, 1), Instant::now() + LIMIT);
+        while bytes.iter().zip(&expected).any(|(byte, expected)| byte.load(Ordering::Relaxed) != *expected) {
+            assert!(self.owner.poll(0).unwrap().is_none() && self.sides.initiator.poll(0).unwrap().is_none());
+            assert!(Instant::now() < until, "arrived within {LIMIT:?}");
+        }
+    }
 }
 
 /// Registers a half of some memory, and the whole with further access while the half is registered
 /// and after it is not.
 fn check<T: Transport + 'static>(info: &Info<T>) {
     let bytes: &'static [AtomicU8] = Box::leak((0..8192).map(|_| AtomicU8::new(0)).collect::<Box<_>>());
-    let written = |at: usize| bytes[at].load(Ordering::Relaxed);
     let mut sides = Sides::open(&rails(info, 2), &rails(info, 2), small());
     let mut owner = Engine::<_, Part, AnyPlan, _>::open_in(&rails(info, 2), small(), Global).unwrap();
     let mut record = [0; 4096];
@@ -69,12 +77,11 @@ fn check<T: Transport + 'static>(info: &Info<T>) {
         let to = 4090 + 100 * round;
         assert_eq!(world.write(&remote, to, 100), Ok(100));
         assert_eq!(world.write(&remote, 8100, 93), Err(PostError::OutOfBounds.into()));
-        let expected = pattern(LEN, 1);
-        assert!((0..100).all(|at| written(to as usize + at) == expected[at]));
+        world.wait_for(&bytes[to as usize..][..100]);
         if round == 0 {
             world.owner.deregister(half).unwrap();
             assert_eq!(world.write(&remote, 0, 16), Ok(16));
-            assert!((0..16).all(|at| written(at) == expected[at]));
+            world.wait_for(&bytes[..16]);
         }
         world.owner.deregister(whole).unwrap();
     }

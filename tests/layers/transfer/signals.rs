@@ -1,13 +1,13 @@
-//! Immediate data of the last write alone, over providers that order writes.
+//! Immediate data of the last write alone, after the delivery of the others.
 
 use loom_core::soft::{Every, Plan as Faults};
 use loom_core::{Error, Transport};
 use loom_fabric::loom_core;
-use loom_transfer::{Ending, EngineAttr, Plan, Request, Wait};
+use loom_transfer::{Blocks, Ending, EngineAttr, Event, Plan, Request, Wait};
 
 use super::messages::{Seen, pages, talking};
 use super::moving::plans;
-use super::sides::{Sides, block, faulty, moved, network, rails, small, soft};
+use super::sides::{AnyPlan, Sides, block, faulty, moved, network, rails, small, soft};
 
 /// Each plan is complete when its signal is counted.
 fn check<T: Transport + 'static>(sides: &mut Sides<T>) {
@@ -32,36 +32,21 @@ fn check<T: Transport + 'static>(sides: &mut Sides<T>) {
 
 #[test]
 fn a_signal_arrives_once_after_all_bytes() {
-    for (batch, depth) in [(1, 16), (1, 1), (4, 16), (4, 2)] {
-        check(&mut soft(1, EngineAttr { piece: 1000, batch, depth, ..small() }));
-        // Two times of three, posts are refused.
-        let faults = Faults { refuse: Every::About(2), ..Faults::new(7) };
-        check(&mut faulty(1, faults, EngineAttr { piece: 1000, batch, depth, ..small() }));
+    for (rails, batch, depth) in [(1, 1, 16), (2, 1, 1), (1, 4, 16), (4, 4, 2)] {
+        check(&mut soft(rails, EngineAttr { piece: 1000, batch, depth, ..small() }));
     }
 }
 
 #[cfg(feature = "libfabric")]
 #[test]
 fn a_signal_arrives_once_after_all_bytes_over_providers_of_libfabric() {
-    use loom_core::vocabulary::{EndpointAttributes, EndpointType, MsgOrder, TxAttributes};
-    use loom_core::{Caps, Hints};
-    use loom_fabric::{Local, Ofi};
+    use loom_core::Caps;
+    use loom_core::vocabulary::EndpointType;
 
-    for provider in ["shm", "tcp;ofi_rxm"] {
-        let node = (provider != "shm").then_some("127.0.0.1");
-        let hints = Hints {
-            caps: Caps::MSG | Caps::RMA,
-            provider: Some(provider),
-            node,
-            listen: node.is_some(),
-            endpoint_attr: EndpointAttributes::of(EndpointType::RDM),
-            tx_attr: TxAttributes { msg_order: MsgOrder::WAW, ..TxAttributes::default() },
-            ..Hints::default()
-        };
-        let info = Ofi::<Local>::query(&hints).unwrap().next().expect("every libfabric has it");
-        for batch in [1, 8] {
-            check(&mut Sides::open(&rails(&info, 1), &rails(&info, 1), EngineAttr { piece: 9000, batch, ..small() }));
-        }
+    for (provider, count, batch) in [("shm", 1, 1), ("shm", 2, 8), ("tcp;ofi_rxm", 1, 8), ("tcp;ofi_rxm", 2, 1)] {
+        let info = crate::protocols::libfabric::info(provider, EndpointType::RDM, Caps::MSG | Caps::RMA);
+        let attr = EngineAttr { piece: 9000, batch, ..small() };
+        check(&mut Sides::open(&rails(&info, count), &rails(&info, count), attr));
     }
 }
 
@@ -112,17 +97,50 @@ fn a_failure_before_a_signal_ends_the_receivers_wait() {
 }
 
 #[test]
-fn a_signal_is_refused_where_writes_have_no_order() {
-    let unordered = Faults { unordered: true, ..Faults::new(1) };
-    let reordered = Faults { reorder: 3, ..Faults::new(1) };
-    let network = network();
-    let infos = [network.info_with_faults(unordered), network.info_with_faults(reordered), network.info()];
-    for (info, count) in infos.iter().zip([1, 1, 2]) {
-        let mut sides = Sides::open(&rails(info, count), &rails(&network.info(), count), small());
-        let request = Request::write(sides.peer, sides.local, &sides.remote, pages());
-        let refused = sides.initiator.submit(request.clone().signal(3)).unwrap_err();
-        assert!(matches!(refused.error, Error::Invalid(text) if text.contains("Request::data")));
-        sides.initiator.submit(request.data(3)).unwrap();
-        assert_eq!(sides.ended().ending, Ending::Done);
+fn a_signal_arrives_once_after_all_bytes_in_any_order() {
+    for seed in 0..24 {
+        let doorbell = seed % 3 == 2;
+        let refuse = Every::About([0, 3][seed as usize % 2]);
+        let faults =
+            Faults { reorder: 7 * u32::from(!doorbell), doorbell, refuse, unordered: true, ..Faults::new(seed) };
+        let (count, network) = (1 + seed as usize / 3 % 4, network());
+        let here = rails(&network.info_with_faults(faults), count);
+        let attr =
+            EngineAttr { piece: 999, batch: 1 + seed as usize % 5, peer_depth: 1 + seed as usize % 7, ..small() };
+        check(&mut Sides::open(&here, &rails(&network.info(), count), attr));
     }
+}
+
+#[test]
+fn a_transfer_that_ends_before_its_signal_does_not_signal() {
+    // Writes wait for many polls.
+    let faults = Faults { reorder: 1000, ..Faults::new(5) };
+    for cancels in [true, false] {
+        let mut sides = faulty(2, faults, EngineAttr { piece: 100, ..small() });
+        let plan = block(0, 0, 1000);
+        let request = Request::write(sides.peer, sides.local, &sides.remote, plan).signal(3).deadline(10);
+        let key = sides.initiator.submit(request).unwrap();
+        assert!(sides.initiator.poll(0).unwrap().is_none());
+        assert_eq!(sides.initiator.operations_in_flight(key), Some(9));
+        let ending = if cancels {
+            assert!(sides.initiator.cancel(key));
+            sides.ended().ending
+        } else {
+            let Some(Event::Ended(outcome)) = sides.initiator.poll(10).unwrap() else { panic!("the deadline") };
+            outcome.ending
+        };
+        assert_eq!(ending, if cancels { Ending::Cancelled } else { Ending::Deadline });
+        for _ in 0..3000 {
+            assert!(sides.initiator.poll(10).unwrap().is_none());
+            sides.drive_target();
+        }
+        assert_eq!((sides.target.arrived(3), sides.initiator.operations_in_flight(key)), (0, None));
+    }
+}
+
+#[test]
+fn a_signal_without_a_write_is_refused() {
+    let mut sides = soft(1, small());
+    let request = Request::write(sides.peer, sides.local, &sides.remote, AnyPlan::List(Blocks(Vec::new()))).signal(3);
+    assert!(matches!(sides.initiator.submit(request).unwrap_err().error, Error::Invalid(_)));
 }

@@ -21,7 +21,9 @@ use self::inbox::fragments;
 pub use self::inbox::{Notification, NotificationKey};
 pub(crate) use self::message_buffer::{Bytes, Destination, List};
 use self::wire::HEADER;
-pub(crate) use self::wire::{EndingCode, Header, Hello, Kind, Layout, NotificationHead, RailBody, Refusal, VERSION};
+pub(crate) use self::wire::{
+    EndingCode, Header, Hello, Kind, Layout, NotificationHead, RailBody, Refusal, UNCOUNTED, VERSION,
+};
 
 /// Buffers for messages that are not notifications.
 const RESERVE: usize = 8;

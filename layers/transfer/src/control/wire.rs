@@ -17,6 +17,9 @@ pub(crate) struct Header {
     pub(crate) kind: Kind,
 }
 
+/// Operations of a failure before a signal: the receiver does not count them.
+pub(crate) const UNCOUNTED: u64 = u64::MAX;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Greeting, with a [`Hello`].

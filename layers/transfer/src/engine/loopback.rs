@@ -5,6 +5,7 @@ use loom_core::error::PostError;
 use loom_core::{Buffer, Transport};
 
 use super::Engine;
+use crate::event::Ending;
 use crate::memory::MemoryKey;
 use crate::plan::Plan;
 use crate::remote::RemoteMemory;
@@ -71,17 +72,20 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             copied += 1;
         }
         *room += share;
-        let mut arrivals = 0;
         match result {
             Ok(()) => {
                 slot.cursor = cursor;
                 slot.end_posting(piece);
-                arrivals = usize::from(slot.stage == Stage::Draining && copied > 0);
             }
             Err(error) => slot.fail(error),
         }
+        let arrivals = if signals {
+            usize::from(copied > 0 && slot.stage == Stage::Draining && slot.ending == Ending::Done)
+        } else {
+            copied
+        };
         if let Some(value) = value {
-            for _ in 0..if signals { arrivals } else { copied } {
+            for _ in 0..arrivals {
                 self.count_arrival(Some(value));
             }
         }

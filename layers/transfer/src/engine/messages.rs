@@ -10,7 +10,7 @@ use loom_core::{AddressError, Buffer, CqError, Errno, Error, Transport};
 use super::Engine;
 use crate::control::{
     Control, Destination, EndingCode, Header, Incoming, Kind, Notice, Notification, NotificationHead, NotificationKey,
-    Sent,
+    Sent, UNCOUNTED,
 };
 use crate::event::Ending;
 use crate::link::{Debt, LinkState, Number};
@@ -351,8 +351,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         let sent = match notice {
             Notice::Failure => {
                 let value = slot.data.unwrap_or(0);
-                // The receiver does not count writes before a signal.
-                let operations = if slot.signals { u64::MAX } else { slot.operations };
+                let operations = if slot.signals { UNCOUNTED } else { slot.operations };
                 let kind = Kind::Failure { value, ending, late, operations };
                 let head = Header { to: link.name, kind };
                 to.is_some_and(|to| control.send(&head, to, |_| 0))

@@ -10,7 +10,7 @@ use super::loopback::COPIES;
 use crate::event::TransferKey;
 use crate::memory::{Lender, LentPart, MemoryKey, Source};
 use crate::plan::{Block, Cursor, Plan};
-use crate::rail::{Rail, RailSet, Target, Unflushed};
+use crate::rail::{How, Rail, RailSet, Target, Unflushed};
 use crate::request::Request;
 use crate::transfers::Stage;
 
@@ -107,7 +107,8 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             .lender(local, reads, transfer.index)
             .and_then(|lender| lender.part(lender.source(number)?, Block::default()));
         if let (Some(slot), Some(part)) = (slot, part) {
-            match rail.post(&Target { peer, region, offset: 0 }, reads, None, false, part.flushing()) {
+            let how = How { reads, data: None, more: false, delivers: false };
+            match rail.post(&Target { peer, region, offset: 0 }, how, part.flushing()) {
                 Ok(_) => {
                     slot.in_flight += 1;
                     if let Some(peer) = slot.peer {
@@ -201,7 +202,7 @@ struct Run<'r, P> {
     transfer: TransferKey,
     local: MemoryKey,
     data: Option<ImmediateData>,
-    /// Immediate data of the last operation, which follows the completion of all others.
+    /// Immediate data of the last operation, which follows the delivery of all others.
     signal: Option<ImmediateData>,
     lender: Lender<'r>,
     plan: &'r P,
@@ -228,31 +229,22 @@ impl<P: Plan> Run<'_, P> {
         let most = room.min(most);
         let Run { transfer, local, data, signal, batches, lender, .. } = *self;
         let reads = lender.reads();
-        if let (Some(_), true, 0) = (signal, self.cursor.is_last(self.piece), *self.in_flight) {
-            return self.post_each(lender, source, 1, false, |offset, part, _, stop| {
-                rail.post(&Target { offset, ..*to }, false, signal, false, part)
-                    .map_or_else(|error| stop.set(error), |_| true)
-            });
-        }
-        match data {
+        let is_signal = signal.is_some() && self.cursor.is_last(self.piece) && *self.in_flight == 0;
+        let holds_last = signal.is_some() && !is_signal;
+        match if is_signal { signal } else { data } {
             // Inlined for most lists.
-            Some(data) if !batches && !reads => self.post_each(lender, source, most, false, |offset, part, _, stop| {
-                match rail.endpoint.write_data(to.peer, &to.region, offset, data, part) {
-                    Ok(_) => true,
-                    Err(rejected) => stop.set(rejected.error),
-                }
-            }),
-            None if !batches && signal.is_some() => {
-                self.post_each(lender, source, most, true, |offset, part, _, stop| {
-                    match rail.endpoint.write(to.peer, &to.region, offset, part) {
+            Some(data) if !batches && !reads && !is_signal => {
+                self.post_each(lender, source, most, false, |offset, part, _, stop| {
+                    match rail.endpoint.write_data(to.peer, &to.region, offset, data, part) {
                         Ok(_) => true,
                         Err(rejected) => stop.set(rejected.error),
                     }
                 })
             }
-            data => self.post_each(lender, source, most, signal.is_some(), |offset, part, has_next, stop| {
+            data => self.post_each(lender, source, most, holds_last, |offset, part, has_next, stop| {
                 let more = batches && has_next && rail.has_room_for_two();
-                if let Err(error) = rail.post(&Target { offset, ..*to }, reads, data, more, part) {
+                let how = How { reads, data, more, delivers: holds_last && part.len() > 0 };
+                if let Err(error) = rail.post(&Target { offset, ..*to }, how, part) {
                     return stop.set(error);
                 }
                 if batches {
@@ -264,7 +256,7 @@ impl<P: Plan> Run<'_, P> {
         }
     }
 
-    /// Posts operations by `post`, without the last one if it `signals`: with offset and buffer,
+    /// Posts operations by `post`, also the last one unless `holds_last`: with offset and buffer,
     /// and whether another one follows. It returns `false` if the operation is refused, with the
     /// reason.
     #[inline(always)]
@@ -273,7 +265,7 @@ impl<P: Plan> Run<'_, P> {
         lender: Lender<'_>,
         source: &Source,
         most: usize,
-        signals: bool,
+        holds_last: bool,
         mut post: impl FnMut(u64, LentPart, bool, &mut Stop) -> bool,
     ) -> Stop {
         let Run { plan, piece, mut cursor, .. } = *self;
@@ -281,7 +273,7 @@ impl<P: Plan> Run<'_, P> {
         let mut posted = Posted { count: 0, in_flight: self.in_flight, peer_in_flight: self.peer_in_flight };
         let mut stop = Stop::Done;
         while let Some(block) = cursor.peek(piece).filter(|_| posted.count < most) {
-            if signals && cursor.is_last(piece) {
+            if holds_last && cursor.is_last(piece) {
                 stop = Stop::Again;
                 break;
             }

@@ -28,7 +28,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     /// - [`RangeError::OutOfWindow`] for a block outside of the local memory
     /// - [`Error::Invalid`] if the queues of all rails have failed, for memory that is not
     ///   registered, a read with data, memory of another number of rails than the peer's, or a
-    ///   [signal](Request::signal) without an order
+    ///   [signal](Request::signal) without a block
     ///
     /// [`Event::Peer`]: crate::Event::Peer
     /// [`EngineAttr::transfers`]: crate::EngineAttr::transfers
@@ -160,15 +160,10 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
                 }
             }
         }
-        if request.signals {
-            let [rail] = &*self.rails else {
-                return Err(Error::Invalid("rails have no common order: count the writes by `Request::data`"));
-            };
-            if !rail.orders_writes(self.attr.piece) {
-                return Err(Error::Invalid(
-                    "the info does not order writes: request `MsgOrder::WAW`, or count them by `Request::data`",
-                ));
-            }
+        if request.signals && plan.blocks() == 0 {
+            return Err(Error::Invalid(
+                "a plan without blocks has no write that signals: submit none, or one of 0 bytes",
+            ));
         }
         let limit = self.rails.iter().map(Rail::max_msg_size).min().unwrap_or(0);
         if request.data.is_some() && !request.signals && remote.piece() > limit {

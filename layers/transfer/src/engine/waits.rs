@@ -7,6 +7,7 @@ use loom_core::storage::Array;
 use loom_core::{Buffer, CqError, Error, Transport};
 
 use super::Engine;
+use crate::control::UNCOUNTED;
 use crate::link::LinkState;
 use crate::peers::PeerKey;
 use crate::plan::Plan;
@@ -87,7 +88,7 @@ pub(super) struct Failure {
 
 impl Failure {
     pub(super) fn late_writes(&self) -> Option<u64> {
-        self.report.map(|(_, writes)| writes).filter(|writes| *writes != u64::MAX)
+        self.report.map(|(_, writes)| writes).filter(|writes| *writes != UNCOUNTED)
     }
 }
 

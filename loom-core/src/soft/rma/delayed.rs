@@ -160,9 +160,10 @@ fn held_back<'n>(net: &'n Net, own: &'n LocalState) -> impl Iterator<Item = &'n 
     cells.filter(|head| head.is(State::Eager) && net.sending(head).get().is_some())
 }
 
-/// Ends the delay of announced operations.
+/// Ends the delay of announced operations, unless the next operation has no room.
 pub(crate) fn ring(net: &Net, own: &LocalState) {
-    if own.faults().rules.get().plan.doorbell && own.faults().late.get() > 0 {
+    if own.faults().rules.get().plan.doorbell && own.faults().late.get() > 0 && own.tx().reserve() {
+        own.tx().release();
         for head in held_back(net, own).filter(|head| head.message.flags().contains(ANNOUNCES)) {
             head.message.set_flags(head.message.flags().difference(ANNOUNCES));
             head.looks.set(own.faults().looks.get());
