@@ -122,6 +122,8 @@ pub struct Target<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
     flows: Flows<Flow<A>, A>,
     known: Known<A>,
     refusals: heapless::Vec<(Attachment, Refusal), 16>,
+    /// Polls since the last event.
+    idle: u32,
     alloc: A,
 }
 
@@ -138,7 +140,7 @@ where
     pub fn open_in(domains: &[Domain<'m, T>], attr: MediaAttr, alloc: A) -> Result<Self, Error> {
         let engine = Engine::open_in(domains, attr.engine(), alloc.clone())?;
         let (flows, known) = (Flows::new(attr.flows, alloc.clone())?, Known::new(attr.peers, alloc.clone())?);
-        Ok(Target { engine, flows, known, refusals: heapless::Vec::new(), alloc })
+        Ok(Target { engine, flows, known, refusals: heapless::Vec::new(), idle: 0, alloc })
     }
 
     /// Registers memory as the ring of a flow. Allocates.
@@ -168,6 +170,9 @@ where
 }
 
 impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
+    /// Polls without an event before a grant that the initiator does not need yet.
+    const BUSY_POLLS: u32 = 64;
+
     /// Removes a flow, and drops its memory.
     ///
     /// # Errors
@@ -251,7 +256,8 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
             }
             event = event.or_else(|| self.report());
         }
-        self.send(event.is_none());
+        self.idle = if event.is_some() { 0 } else { self.idle.saturating_add(1) };
+        self.send(self.idle > Self::BUSY_POLLS);
         Ok(event)
     }
 
