@@ -76,7 +76,6 @@ impl Backlog {
         if self.parts.is_full() {
             self.pass();
         }
-        // There is room now.
         let _ = self.parts.push_back(part);
     }
 

@@ -164,7 +164,6 @@ impl<A: Allocator> Inflow<A> {
                     self.end(None);
                     self.enter(new, sequence);
                 } else {
-                    // The program already has the report, or not.
                     let attached_report = self.attached_report;
                     self.enter(new, sequence);
                     self.attached_report = attached_report;

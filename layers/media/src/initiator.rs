@@ -83,9 +83,7 @@ struct TargetSlot<A: Allocator> {
     address_len: usize,
 }
 
-/// Sender of media flows from rings of registered memory to many targets.
-///
-/// Belongs to one thread, and makes progress in [`poll`](Self::poll).
+/// Sender of media flows from registered rings to many targets.
 pub struct Initiator<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
     engine: Engine<'m, T, M, Span, A>,
     flows: Flows<Outflow, A>,

@@ -109,14 +109,12 @@ struct Flow<A: Allocator> {
     inflow: Inflow<A>,
 }
 
-/// Receiver of media flows, each from one initiator at a time into a ring of registered memory.
+/// Receiver of media flows, each from one initiator at a time into a registered ring.
 ///
 /// A grain stays as it is until it is released ([`Release`]). Two kinds of writes may change a
 /// later grain: those of failed or lapped transfers that arrive afterwards, as over a broken
 /// connection or several rails, and those posted by an initiator before its process was stopped for
 /// longer than [`MediaAttr::silence`].
-///
-/// Belongs to one thread, and makes progress in [`poll`](Self::poll).
 pub struct Target<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
     engine: Engine<'m, T, M, Block, A>,
     flows: Flows<Flow<A>, A>,
@@ -170,7 +168,7 @@ where
 }
 
 impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
-    /// Polls without an event before a grant that the initiator does not need yet.
+    /// Polls before a grant that is not urgent.
     const BUSY_POLLS: u32 = 64;
 
     /// Removes a flow, and drops its memory.

@@ -62,9 +62,8 @@ pub(super) struct Sending {
 
 /// Sender of one flow to MXL's targets, or [`FabricsTarget`](super::FabricsTarget)s.
 ///
-/// Makes progress in [`poll`](Self::poll). A target that fails is connected again
-/// ([`FabricsAttr::retry`]). Parts of a grain require that the info grants
-/// [`MsgOrder::RMA_WAW`](loom_core::vocabulary::MsgOrder::RMA_WAW), as that of `tcp` does.
+/// A target that fails is connected again ([`FabricsAttr::retry`]). Parts of a grain require
+/// [`MsgOrder::RMA_WAW`](loom_core::vocabulary::MsgOrder::RMA_WAW), which `tcp` grants.
 ///
 /// ```
 /// use core::time::Duration;
