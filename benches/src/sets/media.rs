@@ -14,7 +14,7 @@ use loom_media::{FlowKey, FlowLayout, GrainLayout, Initiator, MediaAttr, Release
 use loom_transfer::Block;
 
 #[cfg(feature = "libfabric")]
-use super::{over_openings, transfer};
+use super::{over_c::unpaced, over_openings, transfer};
 use crate::Failure;
 use crate::contest::Contest;
 #[cfg(feature = "libfabric")]
@@ -219,13 +219,15 @@ fn over(provider: Provider, run: &mut Run) -> Result<(), Failure> {
     // SAFETY: a constant. Rings of all openings and sides begin 16 bytes behind a page. The kernel
     // copies between rings of another distance more slowly.
     unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 20) };
-    // Windows of TCP differ from one connection to the next.
     let outcomes = over_openings(&run.settings, |settings| {
         let outcomes = flows.iter().map(|(name, layout, list, each)| {
             let mut c = C::over(provider, Calls::Inline, usize::try_from(layout.bytes())?)?;
             let mut side = Side::open(&provider.info()?, *layout, 1)?;
             // All slots of its ring in turn, as loom does. One slot would stay in the cache.
             let list = c.list(list);
+            // Both have their connections.
+            (c.write_list(&list[..1]), side.run(1));
+            unpaced()?;
             let mut next = 0;
             let continues = |count: u32| {
                 let (first, count) = (next % list.len(), count * each);
@@ -246,6 +248,8 @@ fn over(provider: Provider, run: &mut Run) -> Result<(), Failure> {
         run.figure(outcome, (&rate, "loom"), ("transfers/s", Goal::Higher), |ns| 1e9 / ns);
     }
     let mut side = Side::open(&provider.info()?, grains, 1)?;
+    side.run(1);
+    unpaced()?;
     side.processor_time(run, provider.metric)?;
     side.latency(run, provider.metric)
 }
