@@ -84,6 +84,7 @@ mod outflow;
 mod peer_cache;
 mod ranges;
 mod record;
+mod ring;
 mod span;
 mod target;
 
@@ -92,6 +93,7 @@ pub use self::flow::{FlowKey, Grain, Samples};
 pub use self::initiator::{Fanout, Initiator, InitiatorEvent};
 pub use self::layout::{FlowLayout, GrainLayout, MAX_PLANES, Rate, SampleLayout, wire_len};
 pub use self::link::{TargetKey, TargetStatus};
+pub use self::ring::{ReadError, RingReader, RingWriter};
 pub use self::target::{Release, Target, TargetEvent};
 
 #[cfg(all(doctest, feature = "std"))]

@@ -31,6 +31,7 @@
 mod grains;
 mod mxl;
 mod random;
+mod rings;
 mod samples;
 mod sequences;
 mod targets;
