@@ -1,6 +1,6 @@
 //! Media flows on one thread: grains of 1080p and blocks of 64 channels, compared with a loop in C
-//! over the same provider and with a copy. Several targets, latency of the last slice, and processor
-//! time.
+//! over the same provider and with a copy. Several targets, latency of the last slice, and
+//! processor time.
 
 use std::time::Instant;
 

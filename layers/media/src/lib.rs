@@ -50,7 +50,7 @@
 //! - **Each target is independent of the others.** Parts without room are deferred while they are
 //!   in the initiator's ring, then passed over. [`Initiator::lap`] cancels those in flight.
 //! - **After a failure**, initiator and target go on by another attachment, once all operations
-//!   have completed. Messages of the former one have no effect.
+//!   have completed.
 //! - **After opening, no allocation**, except for flows.
 //!
 //! # Features

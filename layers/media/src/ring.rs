@@ -1,4 +1,4 @@
-//! Rings in memory: a head of words, then the slots or samples.
+//! Rings in memory.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
@@ -12,26 +12,23 @@ use crate::layout::{FlowLayout, SampleLayout};
 use crate::message::{decode_layout, encode_layout};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"loomring");
-/// Words of the head. The layout has four.
 const LAYOUT: usize = 1;
 /// Exclusive end of committed numbers.
 const HEAD: usize = 5;
 /// Exclusive end of numbers that the writer may have changed.
 const CLAIMED: usize = 6;
-/// First number without a gap behind it.
 const FIRST: usize = 7;
-/// State of each slot of grains.
 const SLOTS: usize = 8;
 const PAGE: usize = 512;
 
 /// Reason for a refused read of a [`RingReader`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadError {
-    /// Not committed yet.
+    /// Not committed.
     Early,
-    /// Skipped, or overwritten before or during the copy.
+    /// Skipped or overwritten.
     Lapped,
-    /// Beyond a slot, or not a sample of the ring.
+    /// Not in the ring.
     Range(RangeError),
 }
 
@@ -73,7 +70,6 @@ impl<'m> Memory<'m> {
         Window::from(self.words.get(head..).unwrap_or(&[]))
     }
 
-    /// State and bytes of a slot.
     fn slot(&self, index: u64) -> Option<(&'m AtomicU64, Window<'m>)> {
         let FlowLayout::Grains(layout, slots) = self.layout else { return None };
         let slot = usize::try_from(index % u64::from(slots)).ok()?;
@@ -87,7 +83,7 @@ impl<'m> Memory<'m> {
         Some(Samples { window: self.window(), layout })
     }
 
-    /// Readers with a later byte find the claim.
+    /// Readers of later bytes find it.
     fn claim(&self, end: u64) {
         self.word(CLAIMED).store(end, Ordering::Relaxed);
         fence(Ordering::Release);
@@ -101,7 +97,6 @@ impl<'m> Memory<'m> {
     }
 }
 
-/// Limit of indices in states.
 const INDICES: u64 = 1 << 47;
 
 /// State of a slot.
@@ -147,10 +142,10 @@ impl<'m> RingWriter<'m> {
         Self::head_words(layout)?.checked_add(usize::try_from(layout.bytes().div_ceil(8)).ok()?)
     }
 
-    /// Begins a ring at a number. No other writer has the memory.
+    /// Begins a ring. No other writer has the memory.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an invalid layout, or fewer words.
+    /// [`Error::Invalid`] for fewer [`words`](Self::words).
     pub fn create(words: &'m [AtomicU64], layout: FlowLayout, first: u64) -> Result<Self, Error> {
         let memory = Memory::new(words, layout)?;
         memory.word(0).store(0, Ordering::Relaxed);
@@ -175,9 +170,6 @@ impl<'m> RingWriter<'m> {
     }
 
     /// Slot of the newest grain, or of a later one.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for an earlier grain, or samples.
     pub fn grain(&mut self, index: u64) -> Result<Window<'_>, Error> {
         let end = index.checked_add(1).filter(|end| *end >= self.get(CLAIMED) && index < INDICES).ok_or(WRONG)?;
         let (_, window) = self.memory.slot(index).ok_or(WRONG)?;
@@ -185,10 +177,7 @@ impl<'m> RingWriter<'m> {
         Ok(window)
     }
 
-    /// Commits the first `valid` slices of the last [`grain`](Self::grain).
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for another grain, or too many slices.
+    /// Commits slices of the last [`grain`](Self::grain).
     pub fn commit_grain(&mut self, index: u64, valid: u16, is_invalid: bool) -> Result<(), Error> {
         let FlowLayout::Grains(layout, _) = self.memory.layout else { return Err(WRONG) };
         let (slot, _) = self.memory.slot(index).ok_or(WRONG)?;
@@ -200,10 +189,7 @@ impl<'m> RingWriter<'m> {
         Ok(())
     }
 
-    /// Samples to write: `count` from `start` on. Those before a gap are given up.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for committed samples, more than the ring has, or grains.
+    /// Samples to write, which gives up those before a gap.
     pub fn samples(&mut self, start: u64, count: u32) -> Result<Samples<'_>, Error> {
         let samples = self.memory.samples().filter(|samples| count <= samples.layout.len).ok_or(WRONG)?;
         let end = start.checked_add(count.into()).filter(|_| start >= self.get(HEAD)).ok_or(WRONG)?;
@@ -214,10 +200,7 @@ impl<'m> RingWriter<'m> {
         Ok(samples)
     }
 
-    /// Commits samples below a number.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] beyond those of [`samples`](Self::samples).
+    /// Commits [`samples`](Self::samples) below a number.
     pub fn commit_samples(&mut self, end: u64) -> Result<(), Error> {
         if self.memory.samples().is_none() || !(self.get(HEAD)..=self.get(CLAIMED)).contains(&end) {
             return Err(WRONG);
@@ -233,7 +216,7 @@ impl fmt::Debug for RingWriter<'_> {
     }
 }
 
-/// Reader of a flow in memory. It never delays its [`RingWriter`].
+/// Reader of a flow in memory. Its [`RingWriter`] does not wait.
 #[derive(Clone, Copy)]
 pub struct RingReader<'m> {
     memory: Memory<'m>,
@@ -241,9 +224,6 @@ pub struct RingReader<'m> {
 
 impl<'m> RingReader<'m> {
     /// Opens a ring.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for memory without a ring.
     pub fn open(words: &'m [AtomicU64]) -> Result<Self, Error> {
         const NONE: Error = Error::Invalid("the memory has no ring: open it after `RingWriter::create`");
         let word = |at: usize| words.get(at).map_or(0, |word| word.load(Ordering::Acquire));
@@ -269,11 +249,8 @@ impl<'m> RingReader<'m> {
         self.memory.word(HEAD).load(Ordering::Acquire)
     }
 
-    /// Copies the first bytes of a slot: header and planes. Returns the number of valid slices, and
-    /// `true` for an invalid grain. Other slices have any bytes.
-    ///
-    /// # Errors
-    /// [`ReadError`]
+    /// Copies the first bytes of a slot. Returns the number of valid slices, and `true` for an
+    /// invalid grain. Other slices have any bytes.
     pub fn read_grain(&self, index: u64, out: &mut [u8]) -> Result<(u16, bool), ReadError> {
         let (slot, window) = self.memory.slot(index).ok_or(ReadError::Range(RangeError::OutOfWindow))?;
         if index >= self.head() {
@@ -289,9 +266,6 @@ impl<'m> RingReader<'m> {
     }
 
     /// Copies samples of a channel.
-    ///
-    /// # Errors
-    /// [`ReadError`]
     pub fn read_samples(&self, channel: u16, start: u64, out: &mut [u8]) -> Result<(), ReadError> {
         let range = ReadError::Range(RangeError::OutOfWindow);
         let samples = self.memory.samples().ok_or(range)?;

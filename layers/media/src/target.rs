@@ -132,9 +132,6 @@ where
     A: Allocator + Clone + Send + 'm,
 {
     /// Opens a target with a rail for each domain.
-    ///
-    /// # Errors
-    /// Those of [`Engine::open_in`].
     pub fn open_in(domains: &[Domain<'m, T>], attr: MediaAttr, alloc: A) -> Result<Self, Error> {
         let engine = Engine::open_in(domains, attr.engine(), alloc.clone())?;
         let (flows, known) = (Flows::new(attr.flows, alloc.clone())?, Known::new(attr.peers, alloc.clone())?);
@@ -219,9 +216,6 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
     }
 
     /// Releases all grains or samples below a number.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for an unknown key.
     pub fn release(&mut self, flow: FlowKey, below: u64) -> Result<(), Error> {
         self.flows.get_mut(flow).ok_or(UNKNOWN)?.inflow.release(below);
         Ok(())
@@ -229,9 +223,6 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
 
     /// Makes progress, and returns the next event. `now` is the time in nanoseconds of any clock.
     /// Releases grains and samples as [`Release::Keep`] states.
-    ///
-    /// # Errors
-    /// Those of [`Engine::poll`].
     pub fn poll(&mut self, now: u64) -> Result<Option<TargetEvent>, Error> {
         for (_, flow) in self.flows.iter_mut() {
             flow.inflow.poll();
@@ -356,7 +347,6 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
             let (bytes, len) = message.encode();
             match engine.notify(peer, bytes.get(..len).unwrap_or(&[])) {
                 Err(Error::Full(_)) => false,
-                // A peer that has failed is reported as an event.
                 sent => sent != Err(PostError::Again.into()),
             }
         };

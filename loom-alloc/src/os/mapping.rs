@@ -240,7 +240,7 @@ impl fmt::Debug for Mapping {
 pub struct Words(Mapping);
 
 impl Words {
-    /// Maps `len` words, rounded up to whole pages, of an unnamed file.
+    /// Maps an unnamed file.
     ///
     /// # Errors
     /// Those of [`Mapping::new`].
@@ -249,10 +249,10 @@ impl Words {
         Ok(Words(Mapping::new(bytes, MappingAttr { shared: true, ..MappingAttr::DEFAULT })?))
     }
 
-    /// Maps the file of another process's words, of base pages.
+    /// Maps the [file](Self::file) of another process.
     ///
     /// # Errors
-    /// Those of [`Mapping::new`]. `EINVAL` for a file that may shrink.
+    /// `EINVAL` for a file that may shrink.
     ///
     /// # Safety
     /// All accesses to the file keep the rule of [`loom_core::exposed`].
@@ -273,8 +273,7 @@ impl Deref for Words {
 
     fn deref(&self) -> &[AtomicU64] {
         let memory = self.0.memory;
-        // SAFETY: whole pages of a file, initialised, whose length is sealed, mapped until the value is
-        // dropped. Nobody has an exclusive borrow of the mapping. Accesses are atomic.
+        // SAFETY: whole pages of a sealed file, initialised and mapped, without exclusive borrows.
         unsafe { slice::from_raw_parts(memory.as_ptr().cast(), memory.len() / size_of::<AtomicU64>()) }
     }
 }

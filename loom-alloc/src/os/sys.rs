@@ -107,7 +107,7 @@ pub(super) fn memory_file(len: usize, huge: u32) -> Result<c_int, Error> {
     }
 }
 
-/// Another descriptor of a file that cannot shrink, and its length.
+/// New descriptor of a sealed file, and its length.
 pub(super) fn shared_file(file: c_int) -> Result<(c_int, usize), Error> {
     // SAFETY: the kernel checks the descriptor.
     let fd = unsafe { libc::fcntl(file, libc::F_DUPFD_CLOEXEC, 0) };

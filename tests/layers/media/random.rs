@@ -232,8 +232,8 @@ fn random_bytes_with_failures() {
     all_seeds(failing, 2000, (true, true, false));
 }
 
-/// Faults of a side: its queue overruns after so many events, or it is dropped in the middle of this
-/// grain.
+/// Faults of a side: its queue overruns after so many events, or it is dropped in the middle of
+/// this grain.
 fn mortal(overruns: [u32; 3]) -> impl Iterator<Item = (Faults, Option<u64>)> {
     let plan = |seed| Faults { reorder: 3, delay: 2, ..Faults::new(seed) };
     let overruns = overruns.map(|nth| (Faults { overrun: Every::Nth(nth), ..plan(nth.into()) }, None));
