@@ -45,10 +45,12 @@ const SAMPLES: SampleLayout = SampleLayout { word: 4, channels: CHANNELS, period
 #[cfg(feature = "libfabric")]
 const CHANNEL_RINGS: SampleLayout = SampleLayout { period: SAMPLES.len, ..SAMPLES };
 
+type Receiver<T> = (Target<'static, T, Vec<u8>, Global>, TargetKey);
+
 /// An initiator and its targets on one thread.
 struct Side<T: Transport + 'static> {
     initiator: Initiator<'static, T, Vec<u8>, Global>,
-    targets: Vec<(Target<'static, T, Vec<u8>, Global>, TargetKey)>,
+    targets: Vec<Receiver<T>>,
     flow: FlowKey,
     layout: FlowLayout,
     next: u64,
@@ -226,7 +228,8 @@ fn over(provider: Provider, run: &mut Run) -> Result<(), Failure> {
             // All slots of its ring in turn, as loom does. One slot would stay in the cache.
             let list = c.list(list);
             // Both have their connections.
-            (c.write_list(&list[..1]), side.run(1));
+            c.write_list(&list[..1]);
+            side.run(1);
             unpaced()?;
             let mut next = 0;
             let continues = |count: u32| {

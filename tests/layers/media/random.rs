@@ -354,8 +354,8 @@ fn an_initiator_that_dies_or_overruns_its_queue_makes_room_for_another() {
         world.flow = world.initiator.add_flow(vec![0; ring.bytes() as usize], ring, next).unwrap();
         let is_detached = |event: &TargetEvent| matches!(event, TargetEvent::Detached { error: Some(_), .. });
         world.until(|world| world.receivers.iter().all(|receiver| receiver.events.iter().any(is_detached)));
-        for at in 0..2 {
-            verify_slices(&mut world, at, layout, &mut last[at]);
+        for (at, last) in last.iter_mut().enumerate() {
+            verify_slices(&mut world, at, layout, last);
             let key = world.initiator.add_target(world.flow, &record(&world.receivers[at])).unwrap();
             world.receivers[at].key = Some(key);
             world.until(|world| world.initiator.status(key) == Some(TargetStatus::Ready));
