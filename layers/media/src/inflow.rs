@@ -371,7 +371,7 @@ impl<A: Allocator> Inflow<A> {
         let is_low = self.limit.saturating_sub(self.seen) <= limit.saturating_sub(self.seen) / 2;
         let processed = self.expected.wrapping_sub(self.informed) as usize;
         let has_more = limit > self.limit || processed > 0;
-        let is_due = has_more && (is_idle || is_low || processed >= Ranges::MAX / 2);
+        let is_due = has_more && (is_idle || is_low || processed >= Ranges::MAX / 4);
         let grant = Message::Granted { token, limit, processed: self.expected, answers };
         (answers || is_due).then_some((peer, grant))
     }

@@ -166,7 +166,7 @@ where
 
 impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
     /// Polls before a grant that is not urgent.
-    const BUSY_POLLS: u32 = 64;
+    const BUSY_POLLS: u32 = 16;
 
     /// Removes a flow, and drops its memory.
     ///
