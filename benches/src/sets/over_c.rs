@@ -59,7 +59,7 @@ fn contests(settings: &Settings, provider: Provider) -> Result<Vec<Outcome>, Fai
 /// Sets the congestion control `reno`, with which the kernel sends over every TCP connection of
 /// this process at once. BBR, the default on some machines, paces a connection at its estimate of
 /// the bandwidth, and some of the connections then take twice as long as the others.
-fn unpaced() -> std::io::Result<()> {
+pub(super) fn unpaced() -> std::io::Result<()> {
     const RENO: &[u8] = b"reno";
     for file in read_dir("/proc/self/fd")? {
         let Some(descriptor) = file?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };

@@ -67,7 +67,7 @@ impl Kind {
 impl Arguments {
     fn hints(&self) -> Hints<'_> {
         let (kind, needed) = match self.kind {
-            _ if self.media => (EndpointType::RDM, Caps::MSG | Caps::RMA),
+            _ if self.media => (EndpointType::UNSPEC, Caps::MSG | Caps::RMA),
             kind => (kind.map_or(EndpointType::UNSPEC, Kind::endpoint), Caps::empty()),
         };
         Hints {
@@ -96,7 +96,10 @@ fn words(found: &Found) -> String {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let found = offer::find(&arguments.hints()).map_err(Failure::Unavailable)?;
+    let mut found = offer::find(&arguments.hints()).map_err(Failure::Unavailable)?;
+    if arguments.media {
+        found.offers.retain(|offer| offer.attributes.endpoint.kind != EndpointType::DGRAM);
+    }
     let text = match (arguments.json, arguments.words) {
         (true, _) => json::text(&found),
         (_, true) => words(&found),

@@ -81,8 +81,12 @@ pub(crate) fn find(hints: &Hints<'_>) -> Result<Found, String> {
     if let Ok(info) = network.query(hints) {
         offers.push(Offer::of(&info, info.to_string(), true, &topology));
     }
-    if let Ok(info) = loom_tcp::query(hints, TcpAttr::DEFAULT) {
-        offers.push(Offer::of(&info, info.to_string(), true, &topology));
+    for kind in [EndpointType::RDM, EndpointType::MSG] {
+        let is_wanted = [EndpointType::UNSPEC, kind].contains(&hints.endpoint_attr.kind);
+        let hints = Hints { endpoint_attr: EndpointAttributes { kind, ..hints.endpoint_attr }, ..hints.clone() };
+        if is_wanted && let Ok(info) = loom_tcp::query(&hints, TcpAttr::DEFAULT) {
+            offers.push(Offer::of(&info, info.to_string(), true, &topology));
+        }
     }
     let library = libfabric(hints, &topology, &mut offers)?;
     if offers.is_empty() {

@@ -180,7 +180,7 @@ pub(crate) fn text(found: &Found) -> String {
 }
 
 pub(crate) fn media(found: &Found) -> String {
-    let mut places = Columns::new(&["PROVIDER", "DOMAIN", "ADDRESS", "SPEED", "CARD", "TESTED"]);
+    let mut places = Columns::new(&["PROVIDER", "TYPE", "DOMAIN", "ADDRESS", "SPEED", "CARD", "TESTED"]);
     for offer in &found.offers {
         let cards = found.topology.cards().iter();
         let card = offer.place.as_deref().and_then(|name| cards.clone().find(|card| card.name() == name));
@@ -188,6 +188,7 @@ pub(crate) fn media(found: &Found) -> String {
         let speed = offer.card.as_ref().map_or(of_card, |card| card.bits_per_second as u64);
         let row = vec![
             offer.provider.clone(),
+            kind(offer.attributes.endpoint.kind),
             offer.domain.clone(),
             // A name in shared memory is this process's.
             if offer.attributes.addr_format == AddressFormat::ADDR_STR { "-".to_owned() } else { place(offer) },

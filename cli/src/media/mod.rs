@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use crate::play::bootstrap::{Connection, Until};
 use crate::play::frame::Message;
 use crate::play::setup::{self, DEFAULT_LISTEN, Measure, Op, is_soft, timeout, usage};
-use crate::play::{libfabric, soft};
+use crate::play::{libfabric, soft, tcp};
 use crate::signals;
 use figures::{HEADS, row};
 use format::{Audio, Format, Video};
@@ -54,8 +54,7 @@ enum Side {
     Receive(Receive),
 }
 
-/// Sends a moving test picture with a counter, or raw v210 from a file, and a tone. Prints the
-/// figures of the targets.
+/// Sends a moving test picture with a counter, or raw v210 from a file, and a tone.
 ///
 /// Latency is from when the last part of a frame or the last sample of a block is due to its event
 /// at the target, by the clocks of both machines. A frame is late after the time of a frame.
@@ -89,8 +88,7 @@ struct Send {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=MAX_TARGETS as i64), conflicts_with = "to")]
     targets: u8,
 
-    /// Send to the process that listens there (with libfabric), which prints the figures. May be
-    /// repeated
+    /// Send to the process that listens there. May be repeated
     #[arg(long, value_name = "ADDR:PORT")]
     to: Vec<String>,
 
@@ -119,7 +117,7 @@ struct Receive {
 
 #[derive(Debug, Args)]
 struct Common {
-    /// The provider: soft (the software transport), or one that `loom info` names: shm,
+    /// The provider: soft (the software transport), or one that `loom info` names: loom-tcp, shm,
     /// 'tcp;ofi_rxm'
     #[arg(long, value_name = "NAME", default_value = "soft")]
     provider: String,
@@ -174,27 +172,35 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 impl Receive {
     fn run(&self) -> Result<(), Failure> {
-        let Common { provider, timeout, silence, json, files, .. } = &self.common;
+        let Common { provider, .. } = &self.common;
         if is_soft(provider)? {
             return Err(usage(
-                "the software transport lives in the memory of one process: --provider takes one of libfabric, such as shm",
+                "the software transport lives in the memory of one process: --provider takes another one, such as loom-tcp",
             ));
         }
         let interrupted = signals::watch()?;
-        let (_, info) = libfabric::find(&self.common.setup(setup::Place::Listen(self.listen.clone())))?;
-        let until = Until { timeout: *timeout, interrupted: &interrupted };
+        let setup = self.common.setup(setup::Place::Listen(self.listen.clone()));
+        if provider == tcp::NAME {
+            return self.over(&tcp::find(&setup)?, &interrupted);
+        }
+        self.over(&libfabric::find(&setup)?.1, &interrupted)
+    }
+
+    fn over<T: Transport + 'static>(&self, info: &Info<T>, interrupted: &AtomicBool) -> Result<(), Failure> {
+        let Common { timeout, silence, json, files, .. } = &self.common;
+        let until = Until { timeout: *timeout, interrupted };
         let listening = |at| Ok(writeln!(io::stderr(), "listening on {at}")?);
         let mut connection = Connection::listen(&self.listen, until, listening)?;
         let Some(format) = Format::of_text(&targets::receive(&mut connection, until)?) else {
             let _ = connection.send(&Message::Failed("it does not have the format".into()));
             return Err(Failure::OtherSide("sent a format that is not one of this version".into()));
         };
-        let opened = Receiver::open(&info, &format, files.clone(), *silence);
+        let opened = Receiver::open(info, &format, files.clone(), *silence);
         let (mut receiver, records) = opened.inspect_err(|failure| {
             let _ = connection.send(&Message::Failed(failure.to_string()));
         })?;
         records.into_iter().try_for_each(|record| connection.send(&Message::Data(record)))?;
-        let ended = receiver.run(*timeout, &interrupted);
+        let ended = receiver.run(*timeout, interrupted);
         let flows = receiver.figures();
         let mut out = io::stdout().lock();
         if *json {
@@ -230,7 +236,7 @@ impl Send {
         let is_soft = is_soft(provider)?;
         if is_soft && (!self.to.is_empty() || node.is_some()) {
             return Err(usage(
-                "the software transport lives in the memory of one process: --to and --node take a --provider of libfabric",
+                "the software transport lives in the memory of one process: --to and --node take another --provider",
             ));
         }
         self.check_options(&format)?;
@@ -242,7 +248,12 @@ impl Send {
             let info = soft::info(endpoints, Op::Message.caps() | Op::Write.caps())?;
             return self.over(&info, format, frames, Place::Thread, &interrupted);
         }
-        let (_, info) = libfabric::find(&self.common.setup(setup::Place::Connect(String::new())))?;
+        let setup = self.common.setup(setup::Place::Connect(String::new()));
+        let place = if self.to.is_empty() { Place::Process(self.options()) } else { Place::Listening(self.to.clone()) };
+        if provider == tcp::NAME {
+            return self.over(&tcp::find(&setup)?, format, frames, place, &interrupted);
+        }
+        let (_, info) = libfabric::find(&setup)?;
         // Killed peers may leave their locks taken, or hold up others.
         let fragile = ["shm", "sm2", "udp;ofi_rxd"];
         if self.kill_after.is_some() && fragile.contains(&info.provider()) {
@@ -252,7 +263,6 @@ impl Send {
             );
             return Err(Failure::Unavailable(text));
         }
-        let place = if self.to.is_empty() { Place::Process(self.options()) } else { Place::Listening(self.to.clone()) };
         self.over(&info, format, frames, place, &interrupted)
     }
 

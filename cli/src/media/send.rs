@@ -376,7 +376,7 @@ impl<T: Transport + 'static> Sender<T> {
         self.outlets.iter().filter(|outlet| !outlet.was_killed).map(|outlet| outlet.number).collect()
     }
 
-    /// Removes all targets. Their transfers end first.
+    /// Removes all targets.
     fn end(&mut self, timeout: Duration) -> Result<(), Failure> {
         for outlet in &self.outlets {
             self.initiator.remove_target(outlet.key).map_err(Failure::when("removing a target"))?;

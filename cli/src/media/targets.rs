@@ -85,7 +85,6 @@ where
                 Place::Process(options) => one.in_process(&options, &started),
                 Place::Listening(addresses) => one.listening(addresses.get(number - 1), &started),
             };
-            // The sender waits for it.
             let ended = ended.map_err(|failure| {
                 let text = failure.to_string();
                 let _ = started.send(Err(failure));
@@ -228,7 +227,7 @@ pub(super) fn receive(connection: &mut Connection, until: Until<'_>) -> Result<V
     }
 }
 
-/// Lines of a process, read by a thread so that it never waits for a reader.
+/// Lines of a process, read by a thread.
 fn lines_of(output: ChildStderr) -> Receiving<String> {
     let (to, lines) = channel();
     std::thread::spawn(move || BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| to.send(line)));

@@ -58,6 +58,12 @@ fn info_has_the_software_transport() {
     }
     let (media, _) = said(0, &["info", "--media"]);
     assert!(media.contains("soft") && media.contains("127.0.0.1:0") && !media.contains("sockets-dgram"), "{media}");
+    // MXL's providers: connections over TCP, and endpoints without them over shm.
+    for (provider, kind) in [("tcp", "msg"), ("loom-tcp", "msg"), ("loom-tcp", "rdm"), ("shm", "rdm")] {
+        let has = |line: &str| line.split_whitespace().take(2).eq([provider, kind]);
+        assert!(media.lines().any(has), "{provider} {kind}: {media}");
+    }
+    assert!(!media.contains("dgram"), "{media}");
     assert_eq!(json(&["info", "--media", "--provider", "soft", "--json"])["offers"].as_array().map(Vec::len), Some(1));
     assert!(said(0, &["info", "--type", "rdm", "--caps", "tagged,FI_RMA"]).0.contains("soft"));
     assert!(said(1, &["info", "--provider", "shm", "--caps", "multicast"]).1.contains("nothing here fits"));

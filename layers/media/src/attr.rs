@@ -31,7 +31,6 @@ pub struct MediaAttr {
 }
 
 impl Default for MediaAttr {
-    /// 16 flows and peers, 256 transfers and operations, no silence and no retry.
     fn default() -> Self {
         MediaAttr {
             flows: 16,

@@ -39,7 +39,7 @@ impl Part {
         }
     }
 
-    /// Appends a part. Returns `false` if it does not follow this one.
+    /// Returns `false` if the part does not follow.
     fn join(&mut self, next: &Part) -> bool {
         match (self, *next) {
             (
@@ -64,7 +64,7 @@ impl Part {
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     parts: Deque<Part, 16>,
-    /// Numbers that were given up and have not been reported.
+    /// Given up, and not reported.
     passed: Option<(u64, u64)>,
 }
 
@@ -76,7 +76,6 @@ impl Backlog {
         if self.parts.is_full() {
             self.pass();
         }
-        // There is room now.
         let _ = self.parts.push_back(part);
     }
 

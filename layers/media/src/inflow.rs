@@ -157,14 +157,13 @@ impl<A: Allocator> Inflow<A> {
                 self.end(Some(Error::Provider(Errno::ECONNRESET)));
                 self.enter(new, sequence);
             }
-            // Its earlier transfers have ended. Missing parts will not arrive.
+            // Missing parts will not arrive.
             Some(current) if current.peer == new.peer => {
                 self.floor = self.seen;
                 if is_first {
                     self.end(None);
                     self.enter(new, sequence);
                 } else {
-                    // The program already has the report, or not.
                     let attached_report = self.attached_report;
                     self.enter(new, sequence);
                     self.attached_report = attached_report;
@@ -204,8 +203,7 @@ impl<A: Allocator> Inflow<A> {
         } else if self.keeps() {
             return;
         } else {
-            // Before the first initiator, and in another source's numbers, there is no gap. Numbers
-            // reported shortly before are not reported again.
+            // Other numbers have no gap, and are not reported again.
             if !self.has_begun || next.saturating_add(ring) < self.arrived.start() {
                 self.arrived = Ranges::new(next);
             }
@@ -248,7 +246,6 @@ impl<A: Allocator> Inflow<A> {
         self.give_room();
     }
 
-    /// Releases all but the newest numbers, before the next event.
     pub(crate) fn poll(&mut self) {
         if let Release::Keep(keep) = self.release {
             self.released = self.released.max(self.seen.saturating_sub(keep));
@@ -256,8 +253,8 @@ impl<A: Allocator> Inflow<A> {
         self.give_room();
     }
 
-    /// Takes the place of a transfer in the order of the initiator, which does not write below
-    /// `floor` afterwards. Returns `None` if the initiator breaks the rules.
+    /// Ends a transfer, after which the initiator does not write below `floor`. Returns `None` if
+    /// it breaks the rules.
     fn ended(&mut self, sequence: Sequence, floor: u64) -> Option<()> {
         let ahead = sequence.wrapping_sub(self.expected) as usize;
         let is_known = self.early.iter().any(|early| early.0 == sequence);
@@ -352,7 +349,7 @@ impl<A: Allocator> Inflow<A> {
         Some((u16::try_from(slot.arrived.start()).ok()?, slot.is_invalid))
     }
 
-    /// Next report. The program is informed of gaps and ends before another initiator begins.
+    /// Gaps and ends come before another initiator.
     pub(crate) fn report(&mut self) -> Option<Report> {
         if let Some((from, to)) = self.arrived.give_up(self.floor) {
             return Some(Report::Lapped(from, to));
@@ -374,7 +371,7 @@ impl<A: Allocator> Inflow<A> {
         let is_low = self.limit.saturating_sub(self.seen) <= limit.saturating_sub(self.seen) / 2;
         let processed = self.expected.wrapping_sub(self.informed) as usize;
         let has_more = limit > self.limit || processed > 0;
-        let is_due = has_more && (is_idle || is_low || processed >= Ranges::MAX / 2);
+        let is_due = has_more && (is_idle || is_low || processed >= Ranges::MAX / 4);
         let grant = Message::Granted { token, limit, processed: self.expected, answers };
         (answers || is_due).then_some((peer, grant))
     }

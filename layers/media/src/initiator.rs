@@ -83,9 +83,7 @@ struct TargetSlot<A: Allocator> {
     address_len: usize,
 }
 
-/// Sender of media flows from rings of registered memory to many targets.
-///
-/// Belongs to one thread, and makes progress in [`poll`](Self::poll).
+/// Sender of media flows from registered rings to many targets.
 pub struct Initiator<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
     engine: Engine<'m, T, M, Span, A>,
     flows: Flows<Outflow, A>,
@@ -109,9 +107,6 @@ where
     A: Allocator + Clone + Send + 'm,
 {
     /// Opens an initiator with a rail for each domain.
-    ///
-    /// # Errors
-    /// Those of [`Engine::open_in`].
     pub fn open_in(domains: &[Domain<'m, T>], attr: MediaAttr, alloc: A) -> Result<Self, Error> {
         if u32::try_from(attr.peers.max(attr.transfers)).is_err() {
             return Err(OpenError::Size.into());
@@ -123,7 +118,7 @@ where
         })?;
         let sendings = Array::new_in(attr.transfers, alloc.clone(), |_| None)?;
         let known = Known::new(attr.peers, alloc.clone())?;
-        // Differs between processes at one address, as far as the system places memory at random.
+        // Differs between processes, by random addresses.
         let instance = (sendings.as_ptr().addr() >> 4).wrapping_mul(0x9E37_79B9);
         #[expect(clippy::cast_possible_truncation, reason = "some of its bits")]
         let instance = (instance as u32).wrapping_add(INITIATORS.fetch_add(1, Ordering::Relaxed));
@@ -224,9 +219,6 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
 
     /// Removes a target. Submitted transfers end first, deferred ones are passed over.
     /// [`InitiatorEvent::Removed`] follows.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for an unknown key.
     pub fn remove_target(&mut self, target: TargetKey) -> Result<(), Error> {
         let link = self
             .link_mut(target)
@@ -411,9 +403,6 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     }
 
     /// Makes progress, and returns the next event. `now` is the time in nanoseconds of any clock.
-    ///
-    /// # Errors
-    /// Those of [`Engine::poll`].
     pub fn poll(&mut self, now: u64) -> Result<Option<InitiatorEvent>, Error> {
         let pause = self.now.replace(now).map_or(0, |before| now.saturating_sub(before));
         if self.attr.silence > 0 && pause > self.attr.silence / 2 {
@@ -538,7 +527,6 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
                     match sender.engine.notify(peer, bytes.get(..len).unwrap_or(&[])) {
                         Err(Error::Full(_)) => {}
                         Err(error) if error == Error::from(PostError::Again) => {}
-                        // A peer that failed is reported as an event.
                         Ok(()) | Err(_) => link.sent(owed),
                     }
                 }

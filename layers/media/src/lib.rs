@@ -50,7 +50,7 @@
 //! - **Each target is independent of the others.** Parts without room are deferred while they are
 //!   in the initiator's ring, then passed over. [`Initiator::lap`] cancels those in flight.
 //! - **After a failure**, initiator and target go on by another attachment, once all operations
-//!   have completed. Messages of the former one have no effect.
+//!   have completed.
 //! - **After opening, no allocation**, except for flows.
 //!
 //! # Features
@@ -84,6 +84,7 @@ mod outflow;
 mod peer_cache;
 mod ranges;
 mod record;
+mod ring;
 mod span;
 mod target;
 
@@ -92,6 +93,7 @@ pub use self::flow::{FlowKey, Grain, Samples};
 pub use self::initiator::{Fanout, Initiator, InitiatorEvent};
 pub use self::layout::{FlowLayout, GrainLayout, MAX_PLANES, Rate, SampleLayout, wire_len};
 pub use self::link::{TargetKey, TargetStatus};
+pub use self::ring::{ReadError, RingReader, RingWriter};
 pub use self::target::{Release, Target, TargetEvent};
 
 #[cfg(all(doctest, feature = "std"))]

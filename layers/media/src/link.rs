@@ -51,10 +51,8 @@ pub(crate) enum Owed {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AttachmentState {
-    /// The target has not yet answered a request for room.
     Requested,
     Granted,
-    /// The next transfer belongs to another attachment.
     Failed,
 }
 
@@ -74,9 +72,8 @@ pub(crate) struct Link {
     pub(crate) token: Token,
     pub(crate) is_first: bool,
     attachment: AttachmentState,
-    /// This side has not run for so long that the attachment may have ended.
+    /// The attachment may have ended meanwhile.
     pub(crate) is_stale: bool,
-    /// The target may have attached this side.
     has_asked: bool,
     pub(crate) owed: Option<Owed>,
 
@@ -124,7 +121,6 @@ impl Link {
         self.attachment != AttachmentState::Failed && !self.is_stale
     }
 
-    /// Returns `true` if transfers wait for another attachment, or for room in a stale one.
     pub(crate) fn needs_attachment(&self) -> bool {
         let is_stale = self.attachment == AttachmentState::Granted && self.is_stale;
         let is_over = self.attachment == AttachmentState::Failed || is_stale && self.backlog.first().is_some();
@@ -147,7 +143,6 @@ impl Link {
         self.request_room(first);
     }
 
-    /// No transfer follows before the answer.
     fn request_room(&mut self, first: u64) {
         (self.attachment, self.is_stale, self.owed) = (AttachmentState::Requested, false, Some(Owed::Attach));
         self.first = first;

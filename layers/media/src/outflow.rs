@@ -26,7 +26,7 @@ pub(crate) struct Outflow {
 }
 
 impl Outflow {
-    /// Bounds the operations of a transfer of samples, however short the periods are.
+    /// Bound of a transfer with short periods.
     const MAX_PERIODS: u64 = 64;
 
     /// Oldest number that the ring has.

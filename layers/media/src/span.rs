@@ -43,7 +43,6 @@ impl Plan for Span {
     fn blocks(&self) -> usize {
         match self.blocks {
             Blocks::Slices { layout, start, end, .. } => match (start, end) {
-                // A header alone, or no bytes at all.
                 (start, end) if start == end => usize::from(start == 0 && layout.header > 0),
                 (0, end) if end == layout.slices => 1,
                 _ => layout.planes(),

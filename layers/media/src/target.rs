@@ -109,19 +109,19 @@ struct Flow<A: Allocator> {
     inflow: Inflow<A>,
 }
 
-/// Receiver of media flows, each from one initiator at a time into a ring of registered memory.
+/// Receiver of media flows, each from one initiator at a time into a registered ring.
 ///
 /// A grain stays as it is until it is released ([`Release`]). Two kinds of writes may change a
 /// later grain: those of failed or lapped transfers that arrive afterwards, as over a broken
 /// connection or several rails, and those posted by an initiator before its process was stopped for
 /// longer than [`MediaAttr::silence`].
-///
-/// Belongs to one thread, and makes progress in [`poll`](Self::poll).
 pub struct Target<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
     engine: Engine<'m, T, M, Block, A>,
     flows: Flows<Flow<A>, A>,
     known: Known<A>,
     refusals: heapless::Vec<(Attachment, Refusal), 16>,
+    /// Polls since the last event.
+    idle: u32,
     alloc: A,
 }
 
@@ -132,13 +132,10 @@ where
     A: Allocator + Clone + Send + 'm,
 {
     /// Opens a target with a rail for each domain.
-    ///
-    /// # Errors
-    /// Those of [`Engine::open_in`].
     pub fn open_in(domains: &[Domain<'m, T>], attr: MediaAttr, alloc: A) -> Result<Self, Error> {
         let engine = Engine::open_in(domains, attr.engine(), alloc.clone())?;
         let (flows, known) = (Flows::new(attr.flows, alloc.clone())?, Known::new(attr.peers, alloc.clone())?);
-        Ok(Target { engine, flows, known, refusals: heapless::Vec::new(), alloc })
+        Ok(Target { engine, flows, known, refusals: heapless::Vec::new(), idle: 0, alloc })
     }
 
     /// Registers memory as the ring of a flow. Allocates.
@@ -168,6 +165,9 @@ where
 }
 
 impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
+    /// Polls before a grant that is not urgent.
+    const BUSY_POLLS: u32 = 16;
+
     /// Removes a flow, and drops its memory.
     ///
     /// # Errors
@@ -216,9 +216,6 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
     }
 
     /// Releases all grains or samples below a number.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for an unknown key.
     pub fn release(&mut self, flow: FlowKey, below: u64) -> Result<(), Error> {
         self.flows.get_mut(flow).ok_or(UNKNOWN)?.inflow.release(below);
         Ok(())
@@ -226,9 +223,6 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
 
     /// Makes progress, and returns the next event. `now` is the time in nanoseconds of any clock.
     /// Releases grains and samples as [`Release::Keep`] states.
-    ///
-    /// # Errors
-    /// Those of [`Engine::poll`].
     pub fn poll(&mut self, now: u64) -> Result<Option<TargetEvent>, Error> {
         for (_, flow) in self.flows.iter_mut() {
             flow.inflow.poll();
@@ -251,7 +245,8 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
             }
             event = event.or_else(|| self.report());
         }
-        self.send(event.is_none());
+        self.idle = if event.is_some() { 0 } else { self.idle.saturating_add(1) };
+        self.send(self.idle > Self::BUSY_POLLS);
         Ok(event)
     }
 
@@ -352,7 +347,6 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
             let (bytes, len) = message.encode();
             match engine.notify(peer, bytes.get(..len).unwrap_or(&[])) {
                 Err(Error::Full(_)) => false,
-                // A peer that has failed is reported as an event.
                 sent => sent != Err(PostError::Again.into()),
             }
         };

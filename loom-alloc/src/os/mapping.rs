@@ -3,8 +3,10 @@
 use core::ffi::{c_int, c_void};
 use core::fmt;
 use core::mem::{ManuallyDrop, MaybeUninit};
+use core::ops::Deref;
 use core::ptr::NonNull;
 use core::slice;
+use core::sync::atomic::AtomicU64;
 
 use loom_core::Error;
 
@@ -134,7 +136,7 @@ impl Mapping {
         }
         for pages in attr.pages {
             for _ in 0..TRIES {
-                match Self::with_pages(len, *pages, &attr) {
+                match Self::with_pages(len, *pages, &attr, None) {
                     Ok(mapping) => return Ok(mapping),
                     Err(error) => refused = error,
                 }
@@ -176,13 +178,16 @@ impl Mapping {
         unsafe { slice::from_raw_parts_mut(this.memory.as_ptr().cast(), this.memory.len()) }
     }
 
-    fn with_pages(len: usize, pages: PageSize, attr: &MappingAttr<'_>) -> Result<Self, Error> {
+    fn with_pages(len: usize, pages: PageSize, attr: &MappingAttr<'_>, of: Option<File>) -> Result<Self, Error> {
         let too_long = sys::failed("mmap", libc::ENOMEM);
         let align = pages.bytes();
         let len = len.checked_next_multiple_of(align).ok_or(too_long)?;
         let guard = if attr.guarded { sys::page_size() } else { 0 };
         let whole = len.checked_add(align).and_then(|sum| sum.checked_add(2 * guard)).ok_or(too_long)?;
-        let file = if attr.shared { Some(File(sys::memory_file(len, pages.file_flags())?)) } else { None };
+        let file = match of {
+            None if attr.shared => Some(File(sys::memory_file(len, pages.file_flags())?)),
+            of => of,
+        };
         let reserved = Range { at: sys::reserve(whole)?, len: whole };
         let before = (reserved.at.addr() + guard).next_multiple_of(align) - guard - reserved.at.addr();
         // SAFETY: reserved just now.
@@ -227,6 +232,49 @@ impl Drop for Mapping {
 impl fmt::Debug for Mapping {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mapping").field("memory", &self.memory).field("pages", &self.pages).finish_non_exhaustive()
+    }
+}
+
+/// Words of a shared [`Mapping`].
+#[derive(Debug)]
+pub struct Words(Mapping);
+
+impl Words {
+    /// Maps an unnamed file.
+    ///
+    /// # Errors
+    /// Those of [`Mapping::new`].
+    pub fn new(len: usize) -> Result<Self, Error> {
+        let bytes = len.checked_mul(size_of::<AtomicU64>()).ok_or(sys::failed("mmap", libc::ENOMEM))?;
+        Ok(Words(Mapping::new(bytes, MappingAttr { shared: true, ..MappingAttr::DEFAULT })?))
+    }
+
+    /// Maps the [file](Self::file) of another process.
+    ///
+    /// # Errors
+    /// `EINVAL` for a file that may shrink.
+    ///
+    /// # Safety
+    /// All accesses to the file keep the rule of [`loom_core::exposed`].
+    pub unsafe fn open(file: c_int) -> Result<Self, Error> {
+        let (file, len) = sys::shared_file(file)?;
+        Mapping::with_pages(len, PageSize::Base, &MappingAttr::DEFAULT, Some(File(file))).map(Words)
+    }
+
+    /// [`Mapping::file`]
+    #[must_use]
+    pub const fn file(&self) -> Option<c_int> {
+        self.0.file
+    }
+}
+
+impl Deref for Words {
+    type Target = [AtomicU64];
+
+    fn deref(&self) -> &[AtomicU64] {
+        let memory = self.0.memory;
+        // SAFETY: whole pages of a sealed file, initialised and mapped, without exclusive borrows.
+        unsafe { slice::from_raw_parts(memory.as_ptr().cast(), memory.len() / size_of::<AtomicU64>()) }
     }
 }
 

@@ -3,4 +3,4 @@
 mod mapping;
 mod sys;
 
-pub use mapping::{Mapping, MappingAttr, PageSize};
+pub use mapping::{Mapping, MappingAttr, PageSize, Words};

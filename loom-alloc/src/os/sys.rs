@@ -107,6 +107,24 @@ pub(super) fn memory_file(len: usize, huge: u32) -> Result<c_int, Error> {
     }
 }
 
+/// New descriptor of a sealed file, and its length.
+pub(super) fn shared_file(file: c_int) -> Result<(c_int, usize), Error> {
+    // SAFETY: the kernel checks the descriptor.
+    let fd = unsafe { libc::fcntl(file, libc::F_DUPFD_CLOEXEC, 0) };
+    done(fd.min(0), "fcntl")?;
+    // SAFETY: opened just now.
+    let seals = unsafe { libc::fcntl(fd, libc::F_GET_SEALS) };
+    // SAFETY: opened just now.
+    let len = unsafe { libc::lseek(fd, 0, libc::SEEK_END) };
+    match usize::try_from(len) {
+        Ok(len) if len > 0 && seals >= 0 && seals & libc::F_SEAL_SHRINK != 0 => Ok((fd, len)),
+        _ => {
+            close(fd);
+            Err(failed("fcntl", libc::EINVAL))
+        }
+    }
+}
+
 pub(super) fn close(fd: c_int) {
     // SAFETY: this module owns the descriptor. Mappings stay.
     unsafe { libc::close(fd) };

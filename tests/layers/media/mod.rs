@@ -21,7 +21,7 @@
 //! | 20 infos of another kind | `mxl::formats::wrong_infos_are_refused_by_their_key`, `m::targets_of_other_flows_providers_and_addresses_are_refused` |
 //! | 21 headers of samples are reused | `samples_arrive_over_the_ends_of_both_rings`: each transfer has a block |
 //! | 22, 26 one completion for each call, blocking progress | `poll` takes all, and does not block |
-//! | 23 readers | `mxl::readers`, `mxl::files`, `mxl::fabric::grains_that_the_writer_overwrites_are_not_reported_as_sent_or_complete` |
+//! | 23 readers | `rings`, `mxl::readers`, `mxl::files`, `mxl::fabric::grains_that_the_writer_overwrites_are_not_reported_as_sent_or_complete` |
 //! | 24 allocation | the program `no_alloc` |
 //! | 25 queues for one direction | all queues have both, `peers_in_c` over both versions |
 //! | 27, 28 the demo | `a_flow_of_mxl_goes_from_one_domain_to_another` of the command |
@@ -31,6 +31,7 @@
 mod grains;
 mod mxl;
 mod random;
+mod rings;
 mod samples;
 mod sequences;
 mod targets;

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use loom_core::soft::{Every, Plan as Faults};
+use loom_core::Domain;
+use loom_core::allocator_api2::alloc::Global;
+use loom_core::soft::{Every, Network, Plan as Faults, Soft};
 use loom_fabric::loom_core;
-use loom_media::{FlowLayout, InitiatorEvent, MediaAttr, Release, TargetEvent, TargetStatus};
+use loom_media::{FlowLayout, GrainLayout, Initiator, InitiatorEvent, MediaAttr, Release, TargetEvent, TargetStatus};
 
-use super::world::{World, attr, byte, network, picture, record};
+use super::world::{World, attr, byte, network, picture, picture_of, record};
 
 fn ring(slots: u32) -> FlowLayout {
     FlowLayout::Grains(picture(), slots)
@@ -228,4 +230,136 @@ fn random_bytes_in_any_order() {
 #[test]
 fn random_bytes_with_failures() {
     all_seeds(failing, 2000, (true, true, false));
+}
+
+/// Faults of a side: its queue overruns after so many events, or it is dropped in the middle of
+/// this grain.
+fn mortal(overruns: [u32; 3]) -> impl Iterator<Item = (Faults, Option<u64>)> {
+    let plan = |seed| Faults { reorder: 3, delay: 2, ..Faults::new(seed) };
+    let overruns = overruns.map(|nth| (Faults { overrun: Every::Nth(nth), ..plan(nth.into()) }, None));
+    overruns.into_iter().chain([7, 8, 9].map(|grain| (plan(grain), Some(grain))))
+}
+
+fn mortal_world(faults: Faults, layout: GrainLayout) -> (Network<'static>, World<Soft<'static>>) {
+    let network = network();
+    let attr = MediaAttr { silence: 2000, retry: 1, ..attr() };
+    let mut world = World::open(&network.info_with_faults(faults), FlowLayout::Grains(layout, 5), attr);
+    world.is_fragile = true;
+    (network, world)
+}
+
+/// Sends a quarter of a grain.
+fn send_quarter(world: &mut World<Soft<'static>>, layout: GrainLayout, index: u64, quarter: u16) -> usize {
+    if quarter == 0 {
+        world.write_at_once(layout, index);
+    }
+    let fanout = world.initiator.send_grain(world.flow, index, 6 * quarter..6 * quarter + 6).unwrap();
+    (0..20).for_each(|_| world.turn());
+    fanout.submitted
+}
+
+/// Verifies the slices and grains that a receiver reports, which never decrease. Returns the number
+/// of complete grains.
+fn verify_slices(world: &mut World<Soft<'static>>, at: usize, layout: GrainLayout, last: &mut (u64, u16)) -> usize {
+    let receiver = &mut world.receivers[at];
+    let mut complete = 0;
+    let events = receiver.events.split_off(0);
+    let is_lapped = |index: u64| {
+        events.iter().any(|event| matches!(event, TargetEvent::Lapped { from, to, .. } if (from..to).contains(&&index)))
+    };
+    for event in &events {
+        let (index, valid) = match *event {
+            TargetEvent::Slices { index, valid, .. } => (index, valid),
+            TargetEvent::Complete { index, .. } => (index, 24),
+            _ => continue,
+        };
+        assert!((index, valid) > *last, "{valid} slices of {index} after {last:?}");
+        *last = (index, valid);
+        // The initiator may have failed since.
+        if valid == 24 || !is_lapped(index) {
+            receiver.verify(layout, index, valid);
+        }
+        complete += usize::from(valid == 24);
+    }
+    complete
+}
+
+/// Sends a grain, and waits until all receivers have it.
+fn send_to_all(world: &mut World<Soft<'static>>, layout: GrainLayout, index: u64) {
+    world.room(index + 1);
+    (0..4).for_each(|quarter| _ = send_quarter(world, layout, index, quarter));
+    let is_complete = |event: &TargetEvent| matches!(event, TargetEvent::Complete { index: of, .. } if *of == index);
+    world.until(|world| world.receivers.iter().all(|receiver| receiver.events.iter().any(is_complete)));
+    world.receivers.iter().for_each(|receiver| receiver.verify(layout, index, 24));
+    world.until(|world| world.initiator.in_progress() == 0);
+}
+
+#[test]
+fn a_target_that_dies_or_overruns_its_queue_is_replaced_and_the_other_has_each_grain() {
+    for (planes, (faults, dropped)) in (2..=4).flat_map(|planes| mortal([80, 110, 140]).map(move |plan| (planes, plan)))
+    {
+        let layout = picture_of(planes);
+        let ring = FlowLayout::Grains(layout, 5);
+        let (network, mut world) = mortal_world(Faults::new(1), layout);
+        world.add(&network.info(), ring, Release::Keep(3));
+        world.add(&network.info_with_faults(faults), ring, Release::Keep(3));
+        let mortal = world.receivers[1].key.unwrap();
+        let (mut complete, mut submitted, mut last) = (0, 0, (0, 0));
+        for (index, quarter) in (0..40).flat_map(|index| (0..4).map(move |quarter| (index, quarter))) {
+            submitted += send_quarter(&mut world, layout, index, quarter);
+            complete += verify_slices(&mut world, 0, layout, &mut last);
+            if (Some(index), quarter) == (dropped, 1) {
+                world.receivers.pop();
+            }
+        }
+        world.until(|world| world.initiator.in_progress() == 0);
+        world.until(|world| world.initiator.status(mortal) != Some(TargetStatus::Ready));
+        complete += verify_slices(&mut world, 0, layout, &mut last);
+        assert_eq!((complete, last), (40, (39, 24)), "{planes} planes, {faults:?}");
+        assert_eq!(world.ended(), submitted, "each transfer has an end");
+        if dropped.is_none() {
+            let error = format!("{:#}", world.receivers.pop().unwrap().error.unwrap());
+            assert!(error.contains("EOVERRUN"), "{error}");
+        }
+        world.initiator.remove_target(mortal).unwrap();
+        world.until(|world| world.events.contains(&InitiatorEvent::Removed { target: mortal }));
+        world.add(&network.info(), ring, Release::Keep(3));
+        send_to_all(&mut world, layout, 40);
+    }
+}
+
+#[test]
+fn an_initiator_that_dies_or_overruns_its_queue_makes_room_for_another() {
+    for (planes, (faults, dropped)) in
+        (2..=4).flat_map(|planes| mortal([120, 190, 333]).map(move |plan| (planes, plan)))
+    {
+        let layout = picture_of(planes);
+        // A target keeps all grains of the initiator's ring, which may come at once.
+        let [ring, long] = [5, 12].map(|slots| FlowLayout::Grains(layout, slots));
+        let (network, mut world) = mortal_world(faults, layout);
+        (0..2).for_each(|_| world.add(&network.info(), long, Release::Keep(8)));
+        let (mut last, mut next) = ([(0, 0); 2], 0);
+        for (index, quarter) in (0..40).flat_map(|index| (0..4).map(move |quarter| (index, quarter))) {
+            if world.error.is_some() || (Some(index), quarter) == (dropped, 2) {
+                break;
+            }
+            send_quarter(&mut world, layout, index, quarter);
+            (0..2).for_each(|at| _ = verify_slices(&mut world, at, layout, &mut last[at]));
+            next = index + 1;
+        }
+        let error = world.error.map(|error| format!("{error:#}"));
+        assert!(error.as_ref().is_none_or(|error| error.contains("EOVERRUN")), "{error:?}");
+        assert!(next < 40 && error.is_some() == dropped.is_none(), "{faults:?}: {error:?}");
+        world.initiator = Initiator::open_in(&[Domain::open(&network.info()).unwrap()], world.attr, Global).unwrap();
+        world.flow = world.initiator.add_flow(vec![0; ring.bytes() as usize], ring, next).unwrap();
+        let is_detached = |event: &TargetEvent| matches!(event, TargetEvent::Detached { error: Some(_), .. });
+        world.until(|world| world.receivers.iter().all(|receiver| receiver.events.iter().any(is_detached)));
+        for (at, last) in last.iter_mut().enumerate() {
+            verify_slices(&mut world, at, layout, last);
+            let key = world.initiator.add_target(world.flow, &record(&world.receivers[at])).unwrap();
+            world.receivers[at].key = Some(key);
+            world.until(|world| world.initiator.status(key) == Some(TargetStatus::Ready));
+        }
+        (next..next + 3).for_each(|index| send_to_all(&mut world, layout, index));
+    }
 }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::soft::{Network, NetworkAttr, Plan as Faults, Soft};
-use loom_core::{Domain, Info, Transport};
+use loom_core::{Domain, Error, Info, Transport};
 use loom_fabric::loom_core;
 use loom_media::{
     FlowKey, FlowLayout, GrainLayout, Initiator, InitiatorEvent, MediaAttr, Release, Target, TargetEvent, TargetKey,
@@ -27,7 +27,13 @@ pub(super) fn byte(index: u64, at: usize) -> u8 {
 
 /// Grains of two planes with a header.
 pub(super) fn picture() -> GrainLayout {
-    GrainLayout { header: 16, slice_len: [96, 33, 0, 0], slices: 24, slot_align: 1 }
+    picture_of(2)
+}
+
+pub(super) fn picture_of(planes: usize) -> GrainLayout {
+    let mut slice_len = [96, 33, 50, 7];
+    slice_len[planes..].fill(0);
+    GrainLayout { header: 16, slice_len, slices: 24, slot_align: 1 }
 }
 
 pub(super) struct Receiver<T: Transport + 'static> {
@@ -38,6 +44,8 @@ pub(super) struct Receiver<T: Transport + 'static> {
     pub(super) events: Vec<TargetEvent>,
     /// The target is not polled.
     pub(super) stalls: bool,
+    /// First failure of a poll.
+    pub(super) error: Option<Error>,
 }
 
 pub(super) struct World<T: Transport + 'static> {
@@ -47,6 +55,10 @@ pub(super) struct World<T: Transport + 'static> {
     pub(super) events: Vec<InitiatorEvent>,
     pub(super) attr: MediaAttr,
     pub(super) now: u64,
+    /// Polls may fail.
+    pub(super) is_fragile: bool,
+    /// First failure of a poll of the initiator.
+    pub(super) error: Option<Error>,
 }
 
 pub(super) fn record<T: Transport>(receiver: &Receiver<T>) -> Vec<u8> {
@@ -75,7 +87,8 @@ impl<T: Transport + 'static> World<T> {
     pub(super) fn open(info: &Info<T>, layout: FlowLayout, attr: MediaAttr) -> Self {
         let mut initiator = Initiator::open_in(&[Domain::open(info).unwrap()], attr, Global).unwrap();
         let flow = initiator.add_flow(vec![0; layout.bytes() as usize], layout, 0).unwrap();
-        World { initiator, flow, receivers: Vec::new(), events: Vec::new(), attr, now: 0 }
+        let (receivers, events) = (Vec::new(), Vec::new());
+        World { initiator, flow, receivers, events, attr, now: 0, is_fragile: false, error: None }
     }
 
     /// Adds a target, and waits until it is ready.
@@ -95,9 +108,20 @@ impl<T: Transport + 'static> World<T> {
 
     pub(super) fn turn(&mut self) {
         self.now += 1;
-        self.events.extend(self.initiator.poll(self.now).unwrap());
+        let is_fragile = self.is_fragile;
+        let failed = |error: Error, kept: &mut Option<Error>| {
+            assert!(is_fragile, "{error}");
+            kept.get_or_insert(error);
+        };
+        match self.initiator.poll(self.now) {
+            Ok(event) => self.events.extend(event),
+            Err(error) => failed(error, &mut self.error),
+        }
         for receiver in self.receivers.iter_mut().filter(|receiver| !receiver.stalls) {
-            receiver.events.extend(receiver.target.poll(self.now).unwrap());
+            match receiver.target.poll(self.now) {
+                Ok(event) => receiver.events.extend(event),
+                Err(error) => failed(error, &mut receiver.error),
+            }
         }
     }
 
@@ -154,7 +178,7 @@ pub(super) fn receiver<T: Transport + 'static>(
 ) -> Receiver<T> {
     let mut target = Target::open_in(&[Domain::open(info).unwrap()], attr, Global).unwrap();
     let flow = target.add_flow(vec![0; layout.bytes() as usize], layout, release).unwrap();
-    Receiver { target, flow, key: None, events: Vec::new(), stalls: false }
+    Receiver { target, flow, key: None, events: Vec::new(), stalls: false, error: None }
 }
 
 impl<T: Transport + 'static> Receiver<T> {

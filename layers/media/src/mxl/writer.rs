@@ -102,8 +102,6 @@ impl FlowWriter {
     /// Completes the header of a grain, commits its first `valid` slices, and wakes readers.
     /// Skipped grains are marked as invalid.
     ///
-    /// A grain is committed again for more slices.
-    ///
     /// # Errors
     /// [`MxlError::TooLate`] below [`head`](Self::head), [`MxlError::Invalid`] for too many slices, or samples.
     #[doc(alias = "mxlFlowWriterCommitGrain")]

@@ -48,7 +48,6 @@ pub struct FabricsAttr {
 }
 
 impl Default for FabricsAttr {
-    /// 16 targets, four transfers to each, blocks of 480 samples, and 5 s.
     fn default() -> Self {
         FabricsAttr { targets: 16, transfers: 4, depth: 256, batch: 480, retry: 5_000_000_000, connect: 5_000_000_000 }
     }
