@@ -84,11 +84,9 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
     );
     #[cfg(feature = "libfabric")]
     {
-        let c = listed("c")?;
-        for (side, prefix) in [("shm_signals", ""), ("shm", "counted_")] {
-            let name = format!("transfer_over_c.instructions.shm.{prefix}{}", transfer::NAME);
-            run.summary(&name, ("ratio", Goal::AtMost(1.10)), Summary::exact(listed(side)? / c));
-        }
+        let (loom, c) = (listed("shm")?, listed("c")?);
+        let name = format!("transfer_over_c.instructions.shm.{}", transfer::NAME);
+        run.summary(&name, ("ratio", Goal::AtMost(1.10)), Summary::exact(loom / c));
     }
     // TCP in Rust beside libfabric's, both without the kernel. The loop in C has both ends, too.
     #[cfg(feature = "libfabric")]

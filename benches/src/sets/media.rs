@@ -228,14 +228,14 @@ fn over(provider: Provider, run: &mut Run) -> Result<(), Failure> {
             // All slots of its ring in turn, as loom does. One slot would stay in the cache.
             let list = c.list(list);
             // Both have their connections.
-            c.write_list(&list[..1]);
+            c.write_list(&list, 0, 1);
             side.run(1);
             unpaced()?;
             let mut next = 0;
             let continues = |count: u32| {
-                let (first, count) = (next % list.len(), count * each);
+                let (first, count) = (next, count * each);
                 next += count as usize;
-                transfer::parts(&list, first, count).map(|part| c.write_list(part)).sum()
+                c.write_list(&list, first, count)
             };
             let contest = Contest::new(format!("media.{}.{name}", provider.metric));
             Ok(contest.side_that_measures("C", continues).side("loom", |count| side.run(count)).run(settings))

@@ -71,6 +71,16 @@ pub const SETS: &[Set] = &[
     Set { name: "tcp", about: "the transport over TCP, beside libfabric's, a socket and tokio", measure: tcp::measure },
 ];
 
+/// Returns `count` blocks of a list from `first` on, and from its start after its end.
+pub(crate) fn parts<B>(list: &[B], mut first: usize, count: u32) -> impl Iterator<Item = &[B]> {
+    let mut left = count as usize;
+    std::iter::from_fn(move || {
+        let part = &list[first..list.len().min(first + left)];
+        (first, left) = (0, left - part.len());
+        (!part.is_empty()).then_some(part)
+    })
+}
+
 /// Number of openings of the sides. Each takes a part of the rounds.
 const OPENINGS: usize = 5;
 

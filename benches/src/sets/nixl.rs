@@ -74,7 +74,7 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
     let done: fn(Times) -> Duration = |times| times.done;
     for (len, figure, goal) in [(64, posted, 0.1), (4 << 10, done, 0.5)] {
         let list = transfer::list(len, DESCRIPTORS, DESCRIPTORS * len);
-        let mut side = transfer::Side::open(&Provider::SHM.info()?, DESCRIPTORS * len, false)?;
+        let mut side = transfer::Side::open(&Provider::SHM.info()?, DESCRIPTORS * len)?;
         let mut nixl = match Nixl::start(&python, len)? {
             Ok(nixl) => nixl,
             Err(reason) => {

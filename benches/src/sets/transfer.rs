@@ -1,6 +1,5 @@
 //! Lists of writes: the transfer engine compared with a loop in C over the same provider, and over
-//! the software transport. In C, each write has immediate data. The engine signals the last one, or
-//! counts all.
+//! the software transport. Each write has immediate data, and is an event at both sides.
 
 #[cfg(feature = "libfabric")]
 use std::time::{Duration, Instant};
@@ -10,6 +9,7 @@ use loom_core::soft::{Network, NetworkAttr};
 use loom_core::{Access, Domain, Info, Transport};
 use loom_transfer::{Block, Blocks, Engine, EngineAttr, Event, MemoryKey, PeerKey, RemoteMemory, Request};
 
+use super::parts;
 use crate::Failure;
 use crate::contest::Contest;
 use crate::report::{Goal, Run};
@@ -34,10 +34,8 @@ pub(super) struct Side<'l, T: Transport + 'static> {
     peer: PeerKey,
     local: MemoryKey,
     remote: RemoteMemory,
-    /// The last write of a list alone has immediate data.
-    signals: bool,
-    /// Last request, with its blocks checked.
-    prepared: Option<Request<Blocks<&'l [Block]>>>,
+    /// Requests for lists and their parts, with their blocks checked.
+    prepared: Vec<Request<Blocks<&'l [Block]>>>,
 }
 
 /// Durations of a list: of the initiator's calls, and until all writes have been counted.
@@ -53,16 +51,6 @@ pub(super) fn list(len: usize, count: usize, area: usize) -> Vec<Block> {
     let (len, places) = (len as u64, (area / len) as u64);
     let block = |number| Block { local: number * 7919 % places * len, remote: number * 104_729 % places * len, len };
     (0..count as u64).map(block).collect()
-}
-
-/// Returns `count` blocks of a list from `first` on, and from its start after its end.
-pub(super) fn parts<B>(list: &[B], mut first: usize, count: u32) -> impl Iterator<Item = &[B]> {
-    let mut left = count as usize;
-    std::iter::from_fn(move || {
-        let part = &list[first..list.len().min(first + left)];
-        (first, left) = (0, left - part.len());
-        (!part.is_empty()).then_some(part)
-    })
 }
 
 /// Returns memory of huge pages if the system has them, like numpy's arrays.
@@ -83,7 +71,7 @@ fn memory(len: usize, byte: u8) -> Vec<u8> {
 }
 
 impl<T: Transport + 'static> Side<'_, T> {
-    pub(super) fn open(info: &Info<T>, area: usize, signals: bool) -> Result<Self, Failure> {
+    pub(super) fn open(info: &Info<T>, area: usize) -> Result<Self, Failure> {
         let attr = EngineAttr { depth: 64, peer_depth: 64, ..EngineAttr::default() };
         let mut initiator = Engine::open_in(&[Domain::open(info)?], attr, Global)?;
         let mut target = Engine::open_in(&[Domain::open(info)?], attr, Global)?;
@@ -92,17 +80,16 @@ impl<T: Transport + 'static> Side<'_, T> {
         let mut record = [0; 1024];
         let len = target.address(&mut record)?;
         let (peer, remote) = (initiator.insert_peer(&record[..len])?, target.remote(memory)?);
-        Ok(Side { initiator, target, peer, local, remote, signals, prepared: None })
+        Ok(Side { initiator, target, peer, local, remote, prepared: Vec::new() })
     }
 }
 
 impl<'l, T: Transport + 'static> Side<'l, T> {
-    /// Submits a list, whose blocks are checked only if the last list was another one.
+    /// Submits a list, whose blocks are checked the first time.
     fn submit(&mut self, list: &'l [Block]) {
-        let last = self.prepared.take().filter(|request| std::ptr::eq(request.plan().0, list));
-        let request = last.unwrap_or_else(|| {
-            let request = Request::write(self.peer, self.local, &self.remote, Blocks(list));
-            let request = if self.signals { request.signal(DATA) } else { request.data(DATA) };
+        let known = self.prepared.iter().position(|request| std::ptr::eq(request.plan().0, list));
+        let request = known.map(|at| self.prepared.swap_remove(at)).unwrap_or_else(|| {
+            let request = Request::write(self.peer, self.local, &self.remote, Blocks(list)).data(DATA);
             self.initiator.prepare(request).expect("a request")
         });
         self.initiator.submit(request).expect("a request");
@@ -111,13 +98,13 @@ impl<'l, T: Transport + 'static> Side<'l, T> {
     /// Posts `count` writes, and polls until all are completed and counted.
     fn run(&mut self, list: &'l [Block], count: u32) {
         for blocks in parts(list, 0, count) {
-            let total = self.target.arrived(DATA) + if self.signals { 1 } else { blocks.len() as u64 };
+            let total = self.target.arrived(DATA) + blocks.len() as u64;
             self.submit(blocks);
             let mut ended = false;
             while !ended || self.target.arrived(DATA) < total {
                 if let Some(Event::Ended(outcome)) = self.initiator.poll(0).expect("a queue") {
                     outcome.result().expect("a transfer");
-                    self.prepared = Some(outcome.request);
+                    self.prepared.push(outcome.request);
                     ended = true;
                 }
                 assert!(self.target.poll(0).expect("a queue").is_none());
@@ -138,7 +125,7 @@ impl<'l, T: Transport + 'static> Side<'l, T> {
             let begin = Instant::now();
             if let Some(Event::Ended(outcome)) = self.initiator.poll(0).expect("a queue") {
                 outcome.result().expect("a transfer");
-                self.prepared = Some(outcome.request);
+                self.prepared.push(outcome.request);
                 ended = true;
             }
             posted += begin.elapsed();
@@ -152,7 +139,7 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
     for len in [64, 4 << 10] {
         let list = list(len, LIST, LONGEST);
         let network = Network::new(NetworkAttr::DEFAULT)?;
-        let mut side = Side::open(&network.info(), LONGEST, false)?;
+        let mut side = Side::open(&network.info(), LONGEST)?;
         let name = format!("transfer.soft.{}", size_name(len));
         let outcome =
             Contest::new(format!("{name}.descriptor")).side("loom", |count| side.run(&list, count)).run(&run.settings);
@@ -164,21 +151,18 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
             let goal = Goal::AtMost(goal);
             let mut c = C::open(provider, Calls::Inline)?;
             let (info, ranges) = (provider.info()?, c.list(&list));
-            // Each beside C alone: more sides would evict each other's memory from the caches.
-            for (signals, prefix) in [(true, ""), (false, "counted_")] {
-                let mut side = Side::open(&info, LONGEST, signals)?;
-                let name = format!("transfer_over_c.{}.{prefix}{what}", provider.metric);
-                let outcome = Contest::new(format!("{}.{prefix}{what}", provider.metric))
-                    .side_that_measures("C", |count| parts(&ranges, 0, count).map(|part| c.write_list(part)).sum())
-                    .side("loom", |count| side.run(&list, count))
-                    .run(&run.settings);
-                run.contest(&outcome);
-                run.ratio(&outcome, Ratio { name: &name, of: "loom", over: "C", goal });
-            }
+            let mut side = Side::open(&info, LONGEST)?;
+            let name = format!("transfer_over_c.{}.{what}", provider.metric);
+            let outcome = Contest::new(format!("{}.{what}", provider.metric))
+                .side_that_measures("C", |count| c.write_list(&ranges, 0, count))
+                .side("loom", |count| side.run(&list, count))
+                .run(&run.settings);
+            run.contest(&outcome);
+            run.ratio(&outcome, Ratio { name: &name, of: "loom", over: "C", goal });
             if provider.metric == Provider::SHM.metric {
-                let mut side = Side::open(&network.info(), LONGEST, true)?;
+                let mut side = Side::open(&network.info(), LONGEST)?;
                 let outcome = Contest::new(format!("soft.{what}"))
-                    .side_that_measures("C", |count| parts(&ranges, 0, count).map(|part| c.write_list(part)).sum())
+                    .side_that_measures("C", |count| c.write_list(&ranges, 0, count))
                     .side("loom", |count| side.run(&list, count))
                     .run(&run.settings);
                 run.contest(&outcome);
@@ -204,19 +188,19 @@ pub(crate) fn only(side: &str, counted: impl FnOnce(&mut dyn FnMut(u32))) -> Res
     match side {
         "soft" => {
             let network = Network::new(NetworkAttr::DEFAULT)?;
-            let mut side = Side::open(&network.info(), LONGEST, false)?;
+            let mut side = Side::open(&network.info(), LONGEST)?;
             warm(|count| side.run(&list, count), counted);
         }
         #[cfg(feature = "libfabric")]
-        "shm" | "shm_signals" => {
-            let mut side = Side::open(&Provider::SHM.info()?, LONGEST, side != "shm")?;
+        "shm" => {
+            let mut side = Side::open(&Provider::SHM.info()?, LONGEST)?;
             warm(|count| side.run(&list, count), counted);
         }
         #[cfg(feature = "libfabric")]
         "c" => {
             let mut c = C::open(Provider::SHM, Calls::Inline)?;
             let list = c.list(&list);
-            warm(|count| parts(&list, 0, count).for_each(|part| _ = c.write_list(part)), counted);
+            warm(|count| _ = c.write_list(&list, 0, count), counted);
         }
         side => return Err(format!("there is no list of '{side}'").into()),
     }

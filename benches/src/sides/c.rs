@@ -6,6 +6,8 @@ use std::time::Duration;
 use loom_core::vocabulary::Errno;
 use loom_transfer::Block;
 
+use crate::sets::parts;
+
 use super::{FULL, LONGEST, Operation, Provider, SIZES, Side, timed, work};
 
 type Run = unsafe extern "C" fn(*mut c_void, usize, c_long) -> c_int;
@@ -29,12 +31,18 @@ struct Loops {
     write_list: unsafe extern "C" fn(*mut c_void, *const Range, c_long) -> c_int,
 }
 
-/// Block of a list (`struct block`) within the buffers.
+/// Block of a list (`struct block`).
 #[repr(C)]
-pub(crate) struct Range {
+struct Range {
     from: u64,
     to: u64,
     len: u64,
+}
+
+/// List of blocks within buffers of `area` bytes.
+pub(crate) struct List {
+    ranges: Vec<Range>,
+    area: usize,
 }
 
 unsafe extern "C" {
@@ -94,23 +102,30 @@ impl C {
         unsafe { (self.loops.inject_size)(self.raw) }
     }
 
-    /// Returns a list for [`write_list`](Self::write_list) of this side.
-    pub(crate) fn list(&self, blocks: &[Block]) -> Vec<Range> {
+    /// Returns a list within the buffers of this side.
+    pub(crate) fn list(&self, blocks: &[Block]) -> List {
         let range = |&Block { local: from, remote: to, len }: &Block| {
             let fits = |at: u64| at.checked_add(len).is_some_and(|end| end <= self.area as u64);
             assert!(fits(from) && fits(to), "within the buffers");
             Range { from, to, len }
         };
-        blocks.iter().map(range).collect()
+        List { ranges: blocks.iter().map(range).collect(), area: self.area }
     }
 
-    /// Does the writes of a list, with several in flight.
-    pub(crate) fn write_list(&mut self, list: &[Range]) -> Duration {
-        timed(|| {
-            // SAFETY: `raw` is open, and the blocks lie within its buffers.
-            let code = unsafe { (self.loops.write_list)(self.raw, list.as_ptr(), list.len() as c_long) };
-            assert_eq!(code, 0, "a list of writes in C");
-        })
+    /// Does `count` writes of a list from block `first` on, several in flight, and again from its
+    /// start after its end.
+    pub(crate) fn write_list(&mut self, list: &List, first: usize, count: u32) -> Duration {
+        assert!(list.area <= self.area, "a list for these buffers");
+        let parts = parts(&list.ranges, first % list.ranges.len(), count);
+        parts
+            .map(|part| {
+                timed(|| {
+                    // SAFETY: `raw` is open, and `list` has checked the blocks.
+                    let code = unsafe { (self.loops.write_list)(self.raw, part.as_ptr(), part.len() as c_long) };
+                    assert_eq!(code, 0, "a list of writes in C");
+                })
+            })
+            .sum()
     }
 
     /// Returns the duration of `count` completions.

@@ -216,14 +216,12 @@ static int raw_write_data(struct raw *raw, size_t len, long count)
 	return 0;
 }
 
-/* Writes with immediate data from and to places in no order, up to 64 in flight, until all completions and all events of the peer
- * have been read. */
-/* Writes `first` and later ones of an endless list. */
 /* A block of a list: offsets of the source and of the target, and a length. */
 struct block {
 	uint64_t from, to, len;
 };
 
+/* Writes a list with immediate data, up to 64 in flight, until all completions and all events of the peer have been read. */
 static int raw_write_list(struct raw *raw, const struct block *blocks, long count)
 {
 	struct fi_cq_tagged_entry entries[16];
