@@ -138,6 +138,9 @@ impl<'t> Samples<'t> {
     }
 
     /// Copies samples of a channel into the ring, from number `start` of the flow on.
+    ///
+    /// # Errors
+    /// Those of [`copy_to`](Self::copy_to), and [`RangeError::ReadOnly`].
     pub fn copy_from(&self, channel: u16, start: u64, samples: &[u8]) -> Result<(), RangeError> {
         let mut rest = samples;
         self.each_run(channel, start, rest.len(), |window, offset, len| {

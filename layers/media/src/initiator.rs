@@ -84,6 +84,8 @@ struct TargetSlot<A: Allocator> {
 }
 
 /// Sender of media flows from registered rings to many targets.
+///
+/// Belongs to one thread, and makes progress in [`poll`](Self::poll).
 pub struct Initiator<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
     engine: Engine<'m, T, M, Span, A>,
     flows: Flows<Outflow, A>,
@@ -107,6 +109,9 @@ where
     A: Allocator + Clone + Send + 'm,
 {
     /// Opens an initiator with a rail for each domain.
+    ///
+    /// # Errors
+    /// Those of [`Engine::open_in`].
     pub fn open_in(domains: &[Domain<'m, T>], attr: MediaAttr, alloc: A) -> Result<Self, Error> {
         if u32::try_from(attr.peers.max(attr.transfers)).is_err() {
             return Err(OpenError::Size.into());
@@ -219,6 +224,9 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
 
     /// Removes a target. Submitted transfers end first, deferred ones are passed over.
     /// [`InitiatorEvent::Removed`] follows.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an unknown key.
     pub fn remove_target(&mut self, target: TargetKey) -> Result<(), Error> {
         let link = self
             .link_mut(target)
@@ -403,6 +411,9 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     }
 
     /// Makes progress, and returns the next event. `now` is the time in nanoseconds of any clock.
+    ///
+    /// # Errors
+    /// Those of [`Engine::poll`].
     pub fn poll(&mut self, now: u64) -> Result<Option<InitiatorEvent>, Error> {
         let pause = self.now.replace(now).map_or(0, |before| now.saturating_sub(before));
         if self.attr.silence > 0 && pause > self.attr.silence / 2 {

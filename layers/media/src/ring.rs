@@ -170,6 +170,9 @@ impl<'m> RingWriter<'m> {
     }
 
     /// Slot of the newest grain, or of a later one.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an earlier grain, or a ring of samples.
     pub fn grain(&mut self, index: u64) -> Result<Window<'_>, Error> {
         let end = index.checked_add(1).filter(|end| *end >= self.get(CLAIMED) && index < INDICES).ok_or(WRONG)?;
         let (_, window) = self.memory.slot(index).ok_or(WRONG)?;
@@ -178,6 +181,9 @@ impl<'m> RingWriter<'m> {
     }
 
     /// Commits slices of the last [`grain`](Self::grain).
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for another grain, or more slices than it has.
     pub fn commit_grain(&mut self, index: u64, valid: u16, is_invalid: bool) -> Result<(), Error> {
         let FlowLayout::Grains(layout, _) = self.memory.layout else { return Err(WRONG) };
         let (slot, _) = self.memory.slot(index).ok_or(WRONG)?;
@@ -190,6 +196,9 @@ impl<'m> RingWriter<'m> {
     }
 
     /// Samples to write, which gives up those before a gap.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for committed samples, more than the ring has, or a ring of grains.
     pub fn samples(&mut self, start: u64, count: u32) -> Result<Samples<'_>, Error> {
         let samples = self.memory.samples().filter(|samples| count <= samples.layout.len).ok_or(WRONG)?;
         let end = start.checked_add(count.into()).filter(|_| start >= self.get(HEAD)).ok_or(WRONG)?;
@@ -201,6 +210,9 @@ impl<'m> RingWriter<'m> {
     }
 
     /// Commits [`samples`](Self::samples) below a number.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] beyond them.
     pub fn commit_samples(&mut self, end: u64) -> Result<(), Error> {
         if self.memory.samples().is_none() || !(self.get(HEAD)..=self.get(CLAIMED)).contains(&end) {
             return Err(WRONG);
@@ -224,6 +236,9 @@ pub struct RingReader<'m> {
 
 impl<'m> RingReader<'m> {
     /// Opens a ring.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] before [`RingWriter::create`], or for fewer words.
     pub fn open(words: &'m [AtomicU64]) -> Result<Self, Error> {
         const NONE: Error = Error::Invalid("the memory has no ring: open it after `RingWriter::create`");
         let word = |at: usize| words.get(at).map_or(0, |word| word.load(Ordering::Acquire));
@@ -251,6 +266,9 @@ impl<'m> RingReader<'m> {
 
     /// Copies the first bytes of a slot. Returns the number of valid slices, and `true` for an
     /// invalid grain. Other slices have any bytes.
+    ///
+    /// # Errors
+    /// [`ReadError`], after which the bytes are of no grain.
     pub fn read_grain(&self, index: u64, out: &mut [u8]) -> Result<(u16, bool), ReadError> {
         let (slot, window) = self.memory.slot(index).ok_or(ReadError::Range(RangeError::OutOfWindow))?;
         if index >= self.head() {
@@ -266,6 +284,9 @@ impl<'m> RingReader<'m> {
     }
 
     /// Copies samples of a channel.
+    ///
+    /// # Errors
+    /// [`ReadError`], after which the bytes are of no time.
     pub fn read_samples(&self, channel: u16, start: u64, out: &mut [u8]) -> Result<(), ReadError> {
         let range = ReadError::Range(RangeError::OutOfWindow);
         let samples = self.memory.samples().ok_or(range)?;

@@ -111,6 +111,8 @@ struct Flow<A: Allocator> {
 
 /// Receiver of media flows, each from one initiator at a time into a registered ring.
 ///
+/// Belongs to one thread, and makes progress in [`poll`](Self::poll).
+///
 /// A grain stays as it is until it is released ([`Release`]). Two kinds of writes may change a
 /// later grain: those of failed or lapped transfers that arrive afterwards, as over a broken
 /// connection or several rails, and those posted by an initiator before its process was stopped for
@@ -132,6 +134,9 @@ where
     A: Allocator + Clone + Send + 'm,
 {
     /// Opens a target with a rail for each domain.
+    ///
+    /// # Errors
+    /// Those of [`Engine::open_in`].
     pub fn open_in(domains: &[Domain<'m, T>], attr: MediaAttr, alloc: A) -> Result<Self, Error> {
         let engine = Engine::open_in(domains, attr.engine(), alloc.clone())?;
         let (flows, known) = (Flows::new(attr.flows, alloc.clone())?, Known::new(attr.peers, alloc.clone())?);
@@ -216,6 +221,9 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
     }
 
     /// Releases all grains or samples below a number.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an unknown key.
     pub fn release(&mut self, flow: FlowKey, below: u64) -> Result<(), Error> {
         self.flows.get_mut(flow).ok_or(UNKNOWN)?.inflow.release(below);
         Ok(())
@@ -223,6 +231,9 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
 
     /// Makes progress, and returns the next event. `now` is the time in nanoseconds of any clock.
     /// Releases grains and samples as [`Release::Keep`] states.
+    ///
+    /// # Errors
+    /// Those of [`Engine::poll`].
     pub fn poll(&mut self, now: u64) -> Result<Option<TargetEvent>, Error> {
         for (_, flow) in self.flows.iter_mut() {
             flow.inflow.poll();

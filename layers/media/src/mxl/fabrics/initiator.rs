@@ -225,6 +225,9 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
 
     /// Removes a target after its transfers in flight ([`lap`](Self::lap) ends those of a target
     /// that hangs). [`InitiatorEvent::Removed`] follows.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an unknown key.
     #[doc(alias = "mxlFabricsInitiatorRemoveTarget")]
     pub fn remove_target(&mut self, target: TargetKey) -> Result<(), Error> {
         let found = self.links.iter_mut().find(|(key, _)| *key == target);
@@ -285,6 +288,9 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
     /// Disconnects targets whose transfers keep grains below `end` from their slots, or have
     /// samples that the ring no longer has, and connects them again later. Over untested versions
     /// of providers, operations keep their slots until they complete.
+    ///
+    /// # Errors
+    /// Those of [`Cq::poll`].
     pub fn lap(&mut self, end: u64) -> Result<(), Error> {
         for index in 0..self.links.len() {
             let is_late =
@@ -388,6 +394,9 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
 
     /// Makes progress, and returns the next event: call it until it returns `None`. `now` is the
     /// time in nanoseconds of any clock.
+    ///
+    /// # Errors
+    /// Those of [`Cq::poll`] and [`EventQueue::poll`].
     #[doc(alias = "mxlFabricsInitiatorMakeProgressNonBlocking")]
     pub fn poll(&mut self, now: u64) -> Result<Option<InitiatorEvent>, Error> {
         while let Some(event) = self.eq.poll()? {

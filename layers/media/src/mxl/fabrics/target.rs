@@ -221,6 +221,9 @@ impl<'m, T: Connected + 'm> FabricsTarget<'m, T, Ring> {
 
 impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
     /// Description by which initiators reach this target.
+    ///
+    /// # Errors
+    /// Those of [`PassiveEndpoint::address`].
     #[doc(alias = "mxlFabricsTargetSetup")]
     pub fn info(&self) -> Result<TargetInfo, Error> {
         let address = self.listener.address()?;
@@ -265,6 +268,9 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
     }
 
     /// Accepts initiators, and returns the next event.
+    ///
+    /// # Errors
+    /// Those of [`Cq::poll`] and [`EventQueue::poll`].
     #[doc(alias = "mxlFabricsTargetReadGrainNonBlocking")]
     #[doc(alias = "mxlFabricsTargetReadSamplesNonBlocking")]
     pub fn poll(&mut self) -> Result<Option<FabricsEvent>, Error> {
