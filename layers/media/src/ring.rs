@@ -32,12 +32,25 @@ pub enum ReadError {
     Range(RangeError),
 }
 
+const EARLY: &str = "not committed yet: read again later";
+const LAPPED: &str = "the writer has lapped the reader: go on at `RingReader::head`";
+
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ReadError::Early => f.write_str("not committed yet: read again later"),
-            ReadError::Lapped => f.write_str("the writer has lapped the reader: go on at `RingReader::head`"),
+            ReadError::Early => f.write_str(EARLY),
+            ReadError::Lapped => f.write_str(LAPPED),
             ReadError::Range(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<ReadError> for Error {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Early => Error::Invalid(EARLY),
+            ReadError::Lapped => Error::Invalid(LAPPED),
+            ReadError::Range(error) => error.into(),
         }
     }
 }
