@@ -50,6 +50,19 @@ fn a_signal_arrives_once_after_all_bytes_over_providers_of_libfabric() {
     }
 }
 
+#[cfg(feature = "tcp")]
+#[test]
+fn a_signal_arrives_once_after_all_bytes_over_tcp() {
+    use loom_core::{Caps, Hints};
+    use loom_fabric::loom_tcp::{TcpAttr, query};
+
+    let info = query(&Hints { caps: Caps::MSG | Caps::RMA, ..Hints::default() }, TcpAttr::DEFAULT).unwrap();
+    for (count, batch) in [(1, 1), (2, 8)] {
+        let attr = EngineAttr { piece: 9000, batch, ..small() };
+        check(&mut Sides::open(&rails(&info, count), &rails(&info, count), attr));
+    }
+}
+
 #[test]
 fn a_signal_to_the_engine_itself_is_counted_once() {
     let mut sides = soft(1, EngineAttr { piece: 1000, ..small() });

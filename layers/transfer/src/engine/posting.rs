@@ -233,14 +233,12 @@ impl<P: Plan> Run<'_, P> {
         let holds_last = signal.is_some() && !is_signal;
         match if is_signal { signal } else { data } {
             // Inlined for most lists.
-            Some(data) if !batches && !reads && !is_signal => {
-                self.post_each(lender, source, most, false, |offset, part, _, stop| {
-                    match rail.endpoint.write_data(to.peer, &to.region, offset, data, part) {
-                        Ok(_) => true,
-                        Err(rejected) => stop.set(rejected.error),
-                    }
-                })
-            }
+            Some(data) if !batches && !reads => self.post_each(lender, source, most, false, |offset, part, _, stop| {
+                match rail.endpoint.write_data(to.peer, &to.region, offset, data, part) {
+                    Ok(_) => true,
+                    Err(rejected) => stop.set(rejected.error),
+                }
+            }),
             data => self.post_each(lender, source, most, holds_last, |offset, part, has_next, stop| {
                 let more = batches && has_next && rail.has_room_for_two();
                 let how = How { reads, data, more, delivers: holds_last && part.len() > 0 };
