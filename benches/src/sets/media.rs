@@ -2,7 +2,7 @@
 //! over the same provider and with a copy. Several targets, latency of the last slice, and
 //! processor time.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::soft::{Network, NetworkAttr};
@@ -16,7 +16,7 @@ use loom_transfer::Block;
 #[cfg(feature = "libfabric")]
 use super::{over_c::unpaced, over_openings, transfer};
 use crate::Failure;
-use crate::contest::Contest;
+use crate::contest::{Contest, Settings};
 #[cfg(feature = "libfabric")]
 use crate::cores;
 use crate::report::{Goal, Ratio, Run};
@@ -30,6 +30,8 @@ use crate::statistics::Summary;
 const GRAIN: GrainLayout = GrainLayout::v210(1920, 1080);
 /// Slots of a ring of both sides, and of the loop in C.
 const SLOTS: u32 = 4;
+/// Duration of a round of grains: a flow, not single grains.
+const ROUND: Duration = Duration::from_millis(12);
 /// Targets of the fan-out.
 const TARGETS: usize = 8;
 /// Slices of the last part of a grain, whose latency is measured.
@@ -175,6 +177,7 @@ fn ranges(layout: SampleLayout) -> Vec<Block> {
 pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
     let network = Network::new(NetworkAttr { endpoints: 32, ..NetworkAttr::DEFAULT })?;
     let grains = FlowLayout::Grains(GRAIN, SLOTS);
+    let flow = Settings { round: ROUND, ..run.settings };
     let mut side = Side::open(&network.info(), grains, 1)?;
     let len = usize::try_from(GRAIN.len())?;
     let (from, mut into) = (vec![0x5a_u8; len * SLOTS as usize], vec![0_u8; len * SLOTS as usize]);
@@ -187,7 +190,7 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
         }
     };
     let outcome =
-        Contest::new("media.soft.grain").side("copy", copy).side("loom", |count| side.run(count)).run(&run.settings);
+        Contest::new("media.soft.grain").side("copy", copy).side("loom", |count| side.run(count)).run(&flow);
     run.contest(&outcome);
     let goal = Goal::AtMost(1.15);
     run.ratio(&outcome, Ratio { name: "grain_over_copy.soft", of: "loom", over: "copy", goal });
@@ -238,7 +241,9 @@ fn over(provider: Provider, run: &mut Run) -> Result<(), Failure> {
                 c.write_list(&list, first, count)
             };
             let contest = Contest::new(format!("media.{}.{name}", provider.metric));
-            Ok(contest.side_that_measures("C", continues).side("loom", |count| side.run(count)).run(settings))
+            let is_grain = matches!(layout, FlowLayout::Grains(..));
+            let settings = Settings { round: if is_grain { ROUND } else { settings.round }, ..*settings };
+            Ok(contest.side_that_measures("C", continues).side("loom", |count| side.run(count)).run(&settings))
         });
         outcomes.collect::<Result<_, Failure>>()
     })?;

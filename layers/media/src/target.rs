@@ -171,7 +171,7 @@ where
 
 impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
     /// Polls before a grant that is not urgent.
-    const BUSY_POLLS: u32 = 16;
+    const BUSY_POLLS: u32 = 64;
 
     /// Removes a flow, and drops its memory.
     ///
