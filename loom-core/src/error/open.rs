@@ -52,6 +52,9 @@ pub enum OpenError {
     NotGranted(Caps),
     /// The network does not offer the value of this field of [`Hints`](crate::Hints).
     NotOffered(&'static str),
+    /// The interface in [`Hints::domain`](crate::Hints::domain) lacks an address that fits the
+    /// other hints.
+    NoAddress,
     /// A member of the set is not, or no longer, in the endpoint's address vector.
     UnknownPeer,
     /// The joining endpoint is not a member of the set.
@@ -167,6 +170,7 @@ impl fmt::Display for OpenError {
             OpenError::OpFlags(flags) => write!(f, "the info requires default flags that are not served: {flags}"),
             OpenError::NotGranted(caps) => write!(f, "the info, or its domain's, does not grant {caps}"),
             OpenError::NotOffered(field) => write!(f, "the network does not offer the value of the hint `{field}`"),
+            OpenError::NoAddress => f.write_str("the interface in `Hints::domain` lacks an address that fits the other hints: assign one, or name another interface"),
             OpenError::InjectSize { limit } => write!(f, "more than {limit} bytes are required to be injected"),
             OpenError::TooManyEndpoints => f.write_str("the queue has as many endpoints as it was opened for: raise `CqAttr::endpoints` (over `shm`, closed endpoints count)"),
             OpenError::Limit(attribute) => {

@@ -1,6 +1,6 @@
 //! Queries: [`query`], and the offer of this transport.
 
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6};
 
 use loom_core::error::OpenError;
 use loom_core::info::{Hints, Info};
@@ -12,11 +12,18 @@ use loom_core::vocabulary::{
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 
 use crate::attr::TcpAttr;
+use crate::interface;
 use crate::tcp::Tcp;
 use crate::tls::Tls;
 use crate::wire::MAX_PARTS;
 
 pub(crate) const PROVIDER: &str = "loom-tcp";
+
+/// Name of domains whose query names no interface.
+const ANY_INTERFACE: &str = "sockets";
+
+/// Name of an interface, at most `IFNAMSIZ - 1` bytes.
+pub(crate) type InterfaceName = heapless::String<15>;
 
 const CAPS: Caps = Caps::MSG
     .union(Caps::TAGGED)
@@ -54,6 +61,7 @@ pub struct TcpInfo {
     pub(crate) destination: Option<SocketAddr>,
     pub(crate) kind: EndpointType,
     pub(crate) tls: Option<Tls>,
+    pub(crate) interface: InterfaceName,
 }
 
 /// Returns an info for domains of these sizes, if the transport satisfies the hints.
@@ -61,7 +69,9 @@ pub struct TcpInfo {
 /// Endpoints listen at [`Hints::source`], or at [`Hints::node`] and [`Hints::service`] with
 /// [`Hints::listen`]. Without it, these name a peer, and endpoints listen on the route to it. The
 /// default is 127.0.0.1 with a free port. The address is one of an interface of this host, by which
-/// peers recognise the endpoint. `0.0.0.0` and `::` are refused.
+/// peers recognise the endpoint. `0.0.0.0` and `::` are refused. [`Hints::domain`] names the
+/// interface, as in libfabric. Without an address, its own is taken: IPv4 if it has one, global
+/// rather than link-local. Link-local addresses of peers need no scope then.
 ///
 /// ```
 /// use loom_core::{Caps, Hints, OpenError};
@@ -77,6 +87,7 @@ pub struct TcpInfo {
 ///
 /// # Errors
 /// - [`OpenError::NotGranted`] with the missing capabilities
+/// - [`OpenError::NoAddress`] if the interface has no such address
 /// - [`OpenError::NotOffered`] with another field of the hints that requests too much, or an
 ///   address that is not one
 /// - [`OpenError::OutOfRange`] with a field of `attr`
@@ -87,13 +98,16 @@ pub fn query(hints: &Hints<'_>, attr: TcpAttr) -> Result<Info<Tcp>, OpenError> {
 
 pub(crate) fn query_with(hints: &Hints<'_>, attr: TcpAttr, tls: Option<Tls>) -> Result<Info<Tcp>, OpenError> {
     attr.check()?;
-    let (address, destination) = addresses(hints)?;
+    let interface = hints.domain.filter(|name| *name != ANY_INTERFACE);
+    let (address, destination) = addresses(hints, interface)?;
+    let interface =
+        InterfaceName::try_from(interface.unwrap_or(ANY_INTERFACE)).map_err(|_| OpenError::NotOffered("domain"))?;
     let kind = match hints.endpoint_attr.kind {
         EndpointType::UNSPEC | EndpointType::RDM => EndpointType::RDM,
         EndpointType::MSG => EndpointType::MSG,
         _ => return Err(OpenError::NotOffered("endpoint_attr.kind")),
     };
-    let info = Info::from_raw(TcpInfo { attr, address, destination, kind, tls });
+    let info = Info::from_raw(TcpInfo { attr, address, destination, kind, tls, interface });
     let mut demands = Hints { source: None, destination: None, node: None, service: None, ..hints.clone() };
     if kind == EndpointType::MSG && demands.endpoint_attr.rx_ctx_cnt == usize::MAX {
         // Shared receives (`FI_SHARED_CONTEXT`).
@@ -104,9 +118,14 @@ pub(crate) fn query_with(hints: &Hints<'_>, attr: TcpAttr, tls: Option<Tls>) -> 
 }
 
 /// Address that endpoints listen at, and that of the peer.
-fn addresses(hints: &Hints<'_>) -> Result<(SocketAddr, Option<SocketAddr>), OpenError> {
+fn addresses(hints: &Hints<'_>, interface: Option<&str>) -> Result<(SocketAddr, Option<SocketAddr>), OpenError> {
+    let mut port = 0;
     let node = match (hints.node, hints.service) {
         (None, None) => None,
+        (None, Some(service)) if hints.listen && interface.is_some() => {
+            port = service.parse().map_err(|_| OpenError::NotOffered("service"))?;
+            None
+        }
         (None, Some(_)) => return Err(OpenError::NotOffered("service")),
         (Some(node), service) => Some(resolve(node, service, None).ok_or(OpenError::NotOffered("node"))?),
     };
@@ -117,14 +136,31 @@ fn addresses(hints: &Hints<'_>) -> Result<(SocketAddr, Option<SocketAddr>), Open
         Some(node) if hints.listen => (source.or(Some(node)), destination, "node"),
         _ => (source, destination.or(node), "source"),
     };
-    let source = match (source, destination) {
-        (Some(source), _) => source,
-        (None, Some(peer)) => SocketAddr::new(route_to(peer).ok_or(OpenError::NotOffered("node"))?, 0),
-        (None, None) => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
+    let source = match (interface, source, destination) {
+        (Some(interface), source, peer) => {
+            let is_ipv4 = match hints.addr_format {
+                AddressFormat::SOCKADDR_IN => Some(true),
+                AddressFormat::SOCKADDR_IN6 => Some(false),
+                _ => peer.map(|peer| peer.is_ipv4()),
+            };
+            let mut own = interface::address_of(interface, |ip| match source {
+                Some(source) => ip == source.ip(),
+                None => is_ipv4.is_none_or(|is_ipv4| ip.is_ipv4() == is_ipv4),
+            })?;
+            own.set_port(source.map_or(port, |source| source.port()));
+            own
+        }
+        (None, Some(source), _) => source,
+        (None, None, Some(peer)) => route_to(peer).ok_or(OpenError::NotOffered("node"))?,
+        (None, None, None) => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
     };
-    if source.ip().is_unspecified() || source.ip().is_multicast() {
+    let source = interface::in_scope(source, 0);
+    let scope = interface::scope_of(source);
+    let lacks_scope = interface::is_link_local(source.ip()) && scope == 0;
+    if source.ip().is_unspecified() || source.ip().is_multicast() || lacks_scope {
         return Err(OpenError::NotOffered(field));
     }
+    let destination = destination.map(|peer| interface::in_scope(peer, scope));
     if destination.is_some_and(|peer| peer.is_ipv4() != source.is_ipv4()) {
         return Err(OpenError::NotOffered("destination"));
     }
@@ -132,12 +168,14 @@ fn addresses(hints: &Hints<'_>) -> Result<(SocketAddr, Option<SocketAddr>), Open
 }
 
 /// Address of this host on the route to a peer.
-fn route_to(peer: SocketAddr) -> Option<IpAddr> {
+fn route_to(peer: SocketAddr) -> Option<SocketAddr> {
     let family = if peer.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None).ok()?;
     // Sends nothing.
     net::connect(&socket, &peer).ok()?;
-    SocketAddr::try_from(net::getsockname(&socket).ok()?).ok().map(|address| address.ip())
+    let mut own = SocketAddr::try_from(net::getsockname(&socket).ok()?).ok()?;
+    own.set_port(0);
+    Some(own)
 }
 
 /// Address of a node, by number, or, with the feature `std`, by name. Of a family, or else IPv4 if
@@ -150,6 +188,10 @@ pub(crate) fn resolve(node: &str, service: Option<&str>, is_ipv4: Option<bool>) 
     let fits = |address: &SocketAddr| is_ipv4.is_none_or(|is_ipv4| address.is_ipv4() == is_ipv4);
     if let Ok(ip) = node.parse::<IpAddr>() {
         return Some(SocketAddr::new(ip, port)).filter(fits);
+    }
+    if let Some((ip, scope)) = node.split_once('%') {
+        let scope = scope.parse().ok().or_else(|| interface::index_of(scope))?;
+        return Some(SocketAddrV6::new(ip.parse().ok()?, port, 0, scope).into()).filter(fits);
     }
     #[cfg(feature = "std")]
     let all = std::net::ToSocketAddrs::to_socket_addrs(&(node, port)).ok()?;

@@ -86,6 +86,7 @@ extern crate std;
 mod attr;
 mod engine;
 mod info;
+mod interface;
 mod memory;
 #[cfg(test)]
 mod proxy;

@@ -106,7 +106,8 @@ impl Engine {
 
     /// Begins to connect.
     pub(crate) fn connect_to(&mut self, endpoint: u16, to: SocketAddr, data: &[u8]) -> Result<(), Errno> {
-        if to.is_ipv4() != self.is_ipv4 || self.endpoints[usize::from(endpoint)].connection != NIL {
+        let to = self.peer(to)?;
+        if self.endpoints[usize::from(endpoint)].connection != NIL {
             return Err(Errno::EINVAL);
         }
         let data = ConnectData::from_slice(data).map_err(|_| Errno::EINVAL)?;

@@ -112,7 +112,7 @@ impl Engine {
 
     /// Prepares a free place for an endpoint with an address of the domain's family.
     pub(super) fn take_endpoint(&mut self, address: SocketAddr) -> Result<u16, Errno> {
-        if address.is_ipv4() == self.is_ipv4 { self.free_endpoint() } else { Err(Errno::EINVAL) }
+        if address.is_ipv4() == self.address.is_ipv4() { self.free_endpoint() } else { Err(Errno::EINVAL) }
     }
 
     /// Closes an endpoint. Bytes that the kernel does not take at once are lost, and operations in
@@ -193,11 +193,8 @@ impl Engine {
 
     /// Inserts an address at the lowest free index. Connections of the peer get it, too.
     pub(crate) fn insert_peer(&mut self, vector: u16, address: SocketAddr) -> Result<u32, Errno> {
-        if address.is_ipv4() != self.is_ipv4
-            || address.port() == 0
-            || address.ip().is_unspecified()
-            || address.ip().is_multicast()
-        {
+        let address = self.peer(address)?;
+        if address.port() == 0 || address.ip().is_unspecified() || address.ip().is_multicast() {
             return Err(Errno::EINVAL);
         }
         let free = self.peers_of(vector).iter().position(Option::is_none).ok_or(Errno::ENOSPC)?;

@@ -39,6 +39,8 @@ mod rendezvous;
 mod send;
 mod socket;
 
+use core::net::SocketAddr;
+
 use loom_core::storage::Array;
 use loom_core::vocabulary::Errno;
 use rustix::fd::OwnedFd;
@@ -54,6 +56,8 @@ use self::regions::Region;
 use self::send::Send;
 use self::socket::errno;
 use crate::attr::TcpAttr;
+use crate::info::InterfaceName;
+use crate::interface::{in_scope, scope_of};
 use crate::memory::{Block, Process, Ranges};
 use crate::tls::{Records, Tls};
 
@@ -115,8 +119,9 @@ pub(crate) struct Engine {
     pub(crate) attr: TcpAttr,
     pub(crate) process: Process,
     pid: u32,
-    /// Family of the addresses.
-    pub(crate) is_ipv4: bool,
+    /// Address of the info: its family and scope are those of all peers.
+    pub(crate) address: SocketAddr,
+    pub(crate) interface: InterfaceName,
     epoll: OwnedFd,
     /// Number of listeners that are not watched.
     unwatched: u32,
@@ -154,7 +159,7 @@ pub(crate) struct Engine {
     open_regions: u16,
     vectors: Table<bool>,
     /// Addresses by vector.
-    peers: Table<Option<core::net::SocketAddr>>,
+    peers: Table<Option<SocketAddr>>,
     endpoints: Table<Endpoint>,
     /// Connection of each endpoint to each peer of its vector, or `NIL`.
     routes: Table<u32>,
@@ -176,6 +181,14 @@ pub(crate) struct Engine {
     records: Table<Records>,
     event_queues: Table<EventQueue>,
     events: Table<Option<QueuedEvent>>,
+}
+
+impl Engine {
+    /// Address of a peer as sockets of this domain return it, or an error for another family.
+    fn peer(&self, address: SocketAddr) -> Result<SocketAddr, Errno> {
+        let is_of_family = address.is_ipv4() == self.address.is_ipv4();
+        if is_of_family { Ok(in_scope(address, scope_of(self.address))) } else { Err(Errno::EINVAL) }
+    }
 }
 
 impl core::fmt::Debug for Engine {

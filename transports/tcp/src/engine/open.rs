@@ -24,6 +24,7 @@ use super::send::Send;
 use super::socket::{Token, errno};
 use super::{Engine, Injected, MessageKind, NIL, OUTBOX, Page};
 use crate::attr::TcpAttr;
+use crate::info::TcpInfo;
 use crate::memory::{Block, Process, Ranges};
 use crate::tls::{Records, Tls};
 
@@ -114,8 +115,9 @@ const fn index(number: usize) -> u32 {
 }
 
 impl Engine {
-    /// Makes an engine with tables in `block`, which has the layout of `attr`.
-    pub(crate) fn open(attr: TcpAttr, tls: Option<Tls>, is_ipv4: bool, block: Block) -> Result<Self, Errno> {
+    /// Makes an engine with tables in `block`, which has the layout of the info.
+    pub(crate) fn open(info: &TcpInfo, block: Block) -> Result<Self, Errno> {
+        let TcpInfo { attr, address, tls, interface, .. } = info.clone();
         let counts = Counts::of(&attr, tls.as_ref());
         let all = [
             counts.sends,
@@ -137,7 +139,8 @@ impl Engine {
             attr,
             process,
             pid: getpid().as_raw_nonzero().get().unsigned_abs(),
-            is_ipv4,
+            address,
+            interface,
             epoll,
             timer,
             unwatched: 0,

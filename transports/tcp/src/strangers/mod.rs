@@ -4,6 +4,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "numbers below a hundred")]
 #![allow(clippy::result_large_err, reason = "an endpoint comes back")]
 
+mod interfaces;
 mod limits;
 mod rendezvous;
 pub(crate) mod sides;
@@ -435,8 +436,12 @@ fn peers_come_and_go() {
 
 #[test]
 fn strangers_do_not_end_connections() {
-    let endpoint_attr = EndpointAttributes::of(EndpointType::MSG);
-    let hints = Hints { endpoint_attr, ..Hints::default() };
+    connects(&Hints::default());
+}
+
+/// Connects two endpoints of a domain with these hints, beside strangers.
+fn connects(hints: &Hints<'_>) {
+    let hints = Hints { endpoint_attr: EndpointAttributes::of(EndpointType::MSG), ..hints.clone() };
     let attr = TcpAttr { endpoints: 3, ..SMALL };
     let domain = Domain::open(&query(&hints, attr).expect("loopback")).expect("domain");
     let (eq, cq) =

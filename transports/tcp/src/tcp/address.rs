@@ -48,7 +48,7 @@ unsafe impl AddressVectors for Tcp {
         // SAFETY: the vector is open (H1).
         let engine = unsafe { av.engine.get() }?;
         let address = match service {
-            Some(_) => resolve(node, service, Some(engine.is_ipv4)),
+            Some(_) => resolve(node, service, Some(engine.address.is_ipv4())),
             None => node.parse::<EndpointAddr>().ok().and_then(|address| SocketAddr::try_from(&address).ok()),
         };
         engine.insert_peer(av.index, address.ok_or(Errno::EINVAL)?).map(|peer| FabricAddr(peer.into()))

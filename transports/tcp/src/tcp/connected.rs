@@ -53,8 +53,9 @@ unsafe impl Connected for Tcp {
         Ok(Some(match queued.event {
             EqEvent::Request { listener, pending } => {
                 let (attr, address, tls) = (engine.attr, engine.name_of_identity(listener), engine.tls.clone());
+                let interface = engine.interface.clone();
                 let destination = engine.address_of(pending);
-                let info = TcpInfo { attr, address, destination, kind: EndpointType::MSG, tls };
+                let info = TcpInfo { attr, address, destination, kind: EndpointType::MSG, tls, interface };
                 Notice::Request { listener: Fid(listener), info, request: TcpRequest { pending } }
             }
             EqEvent::Connected { endpoint } => Notice::Connected(Fid(endpoint)),

@@ -130,11 +130,11 @@ unsafe impl Fabrics for Tcp {
         attributes(info)
     }
 
-    fn name(_: &TcpInfo, name: Name) -> Option<&str> {
+    fn name(info: &TcpInfo, name: Name) -> Option<&str> {
         Some(match name {
             Name::Provider => PROVIDER,
             Name::Fabric => "tcp",
-            Name::Domain => "sockets",
+            Name::Domain => &info.interface,
         })
     }
 
@@ -182,7 +182,7 @@ unsafe impl Fabrics for Tcp {
         let block = unsafe { memory.add(at) };
         // SAFETY: the memory has the layout of `domain_layout`, and stays with the domain (M1).
         let block = unsafe { Block::over(block, tables) };
-        let engine = Engine::open(info.attr, info.tls.clone(), info.address.is_ipv4(), block)?;
+        let engine = Engine::open(info, block)?;
         let place = memory.cast::<Engine>();
         // SAFETY: the layout begins with an engine.
         unsafe { place.write(engine) };
