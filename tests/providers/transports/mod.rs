@@ -116,9 +116,16 @@ fn soft_trials(trials: &mut Vec<Trial>) {
     trials.extend(placed::trials(&names, |number, info| needs::run(all()[number], info)));
 }
 
-/// Attributes for the behaviours with the most objects.
-const TCP: TcpAttr =
-    TcpAttr { endpoints: 64, vectors: 32, rx_depth: 128, unexpected: 128, tx_depth: 64, ..TcpAttr::DEFAULT };
+/// Attributes for the behaviours with the most objects, and the longest messages without receives.
+const TCP: TcpAttr = TcpAttr {
+    endpoints: 64,
+    vectors: 32,
+    rx_depth: 128,
+    unexpected: 128,
+    unexpected_size: 16 << 20,
+    tx_depth: 64,
+    ..TcpAttr::DEFAULT
+};
 
 fn tcp_trials(trials: &mut Vec<Trial>) {
     if let Ok(info) = support::tcp::query(&Hints::default(), TCP) {

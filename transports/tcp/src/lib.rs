@@ -24,7 +24,7 @@
 //!   accepts them, and hold up no other message.
 //! - A message without a receive is kept in [`TcpAttr::unexpected_size`]. One that does not fit, or
 //!   whose sender is not in the address vector, holds up its connection until a receive accepts it,
-//!   its sender is inserted or there is room.
+//!   its sender is inserted or there is room. Claimed messages keep their room.
 //!
 //! # Security
 //!
@@ -44,8 +44,8 @@
 //!
 //! # Limits
 //!
-//! - No atomics, tags or multi-receives over connections, multi-receives with tags, claims,
-//!   discards, counters to sleep on, or ranges of ports.
+//! - No atomics, tags or multi-receives over connections, multi-receives with tags, counters to
+//!   sleep on, or ranges of ports.
 //!   [`loom-fabric-updates`](https://docs.rs/loom-fabric-updates) replaces atomics.
 //! - A request for a connection has no deadline, and ends when others require its place.
 //! - A domain has one family of addresses. The domain and its objects stay on one thread.

@@ -153,9 +153,11 @@ pub struct ReceiveId(NodeKey);
 /// // A peek leaves the message where it is.
 /// let want = Want { tag: TagMatch::exact(Tag(7)), source: FabricAddr::UNSPEC };
 /// assert_eq!(matcher.message_for(&want), Some(id));
-/// // A claim takes the message out: no later receive finds it.
+/// // No later receive finds a claimed message.
+/// assert!(matcher.claim_message(id) && !matcher.claim_message(id));
+/// assert_eq!((matcher.message_for(&want), matcher.waiting()), (None, 1));
 /// assert_eq!(matcher.remove_message(id), Some(message));
-/// assert_eq!((matcher.message_for(&want), matcher.remove_message(id)), (None, None));
+/// assert_eq!((matcher.remove_message(id), matcher.claim_message(id)), (None, false));
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -207,6 +209,15 @@ impl Places {
         own.next.set(self.free);
         self.free = place.index;
         self.taken -= 1;
+    }
+
+    /// Marks a place in use, by a link to itself. Other places never have one.
+    fn claim(&self, place: NodeKey) {
+        self.own.at(place.index).next.set(place.index);
+    }
+
+    fn is_claimed(&self, place: NodeKey) -> bool {
+        self.own.at(place.index).next.get() == place.index
     }
 
     fn named(&self, index: u32) -> NodeKey {
@@ -345,18 +356,31 @@ impl<A: Allocator> TagMatcher<A> {
         self.unexpected.find(want).map(|index| MessageId(self.messages.named(index)))
     }
 
-    /// Removes a message and returns its envelope, or `None` if it does not wait.
+    /// Hides a message from receives. It keeps its slot until it is removed. Returns `false` if it
+    /// does not wait.
+    pub fn claim_message(&mut self, MessageId(message): MessageId) -> bool {
+        let waits = self.messages.has(message) && !self.messages.is_claimed(message);
+        if waits {
+            self.unexpected.remove(message.index);
+            self.messages.claim(message);
+        }
+        waits
+    }
+
+    /// Removes a message and returns its envelope, or `None` if it neither waits nor is claimed.
     pub fn remove_message(&mut self, MessageId(message): MessageId) -> Option<Envelope> {
         if !self.messages.has(message) {
             return None;
         }
         let envelope = self.unexpected.envelope(message.index);
-        self.unexpected.remove(message.index);
+        if !self.messages.is_claimed(message) {
+            self.unexpected.remove(message.index);
+        }
         self.messages.give_back(message);
         Some(envelope)
     }
 
-    /// Number of waiting messages.
+    /// Number of waiting and claimed messages.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.messages.taken as usize

@@ -11,7 +11,8 @@
 //! | a receive is posted | [`message_for`](TagMatcher::message_for), then [`remove_message`](TagMatcher::remove_message), or [`post`](TagMatcher::post) |
 //! | multi-receive (`FI_MULTI_RECV`) | removed only when it is used up |
 //! | peek | [`message_for`](TagMatcher::message_for) alone |
-//! | claim, discard | [`remove_message`](TagMatcher::remove_message), then its user keeps or drops it |
+//! | claim | [`claim_message`](TagMatcher::claim_message), later [`remove_message`](TagMatcher::remove_message) |
+//! | discard | [`remove_message`](TagMatcher::remove_message) |
 //! | cancel | [`remove_receive`](TagMatcher::remove_receive) |
 //!
 //! Set a secret [seed](TagMatcherAttr::seed) if peers are not trusted.

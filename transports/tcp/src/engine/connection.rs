@@ -166,6 +166,8 @@ pub(super) struct Connection {
     pub(super) end: u32,
     /// A frame has no room.
     pub(super) is_paused: bool,
+    /// Context of the claim of that frame.
+    pub(super) claim: Option<u64>,
     /// Number of system calls that received bytes.
     pub(super) received: u64,
     /// Number of unexpected messages, and of their pieces.
@@ -217,6 +219,7 @@ impl Connection {
             start: 0,
             end: 0,
             is_paused: false,
+            claim: None,
             received: 0,
             unexpected: 0,
             unexpected_pieces: 0,

@@ -6,7 +6,7 @@ use rustix::fd::AsFd;
 use rustix::io;
 
 use super::connected::ConnectData;
-use super::connection::{Inbound, Response, State, To};
+use super::connection::{Connection, Inbound, Response, State, To};
 use super::loss::Loss;
 use super::matching::{Piece, Unexpected};
 use super::send::Send;
@@ -301,9 +301,10 @@ impl Engine {
     /// [`read_paused`](Self::read_paused).
     fn begin(&mut self, index: u32, frame: Frame) -> Result<(), Violation> {
         let left = frame.payload;
-        let is_full = self.connections[index as usize].acknowledgements >= ACKNOWLEDGEMENTS;
+        let Connection { acknowledgements, claim, .. } = &self.connections[index as usize];
+        let is_full = *acknowledgements >= ACKNOWLEDGEMENTS;
         let to = match &frame.operation {
-            _ if is_full && !frame.flags.is_empty() => None,
+            _ if is_full && !frame.flags.is_empty() || claim.is_some() => None,
             Operation::Tagged { .. } | Operation::ReadyToSend { .. } if self.is_connected(index) => {
                 return Err(Violation::Operation(Opcode::Tagged as u8));
             }

@@ -6,7 +6,7 @@ use loom_core::engine::tag_matcher::{Envelope, MessageId, ReceiveId, Want};
 use loom_core::transport::{Event, Refusal};
 use loom_core::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 
-use super::connection::{Connection, Inbound, State, To};
+use super::connection::{Inbound, State, To};
 use super::endpoints::{Endpoint, EndpointKind};
 use super::list::{Linked, List};
 use super::multi_receive::{Multi, Part};
@@ -27,7 +27,7 @@ pub(crate) struct Receive {
     pub(super) id: Option<ReceiveId>,
     /// Message that it awaits.
     pub(super) announced: Option<Announced>,
-    /// It was cancelled, and its message is dropped without an event.
+    /// Its message is dropped without an event.
     pub(super) is_cancelled: bool,
     /// Buffer of several messages.
     pub(super) multi: Option<Multi>,
@@ -42,7 +42,7 @@ pub(crate) struct Receive {
 /// Unexpected message.
 #[derive(Debug)]
 pub(crate) struct Unexpected {
-    id: Option<MessageId>,
+    pub(super) id: Option<MessageId>,
     pub(super) frame: Option<Frame>,
     pieces: List,
     /// Piece for the next bytes.
@@ -55,7 +55,16 @@ pub(crate) struct Unexpected {
     /// All bytes have arrived.
     is_whole: bool,
     /// Index of the sender in the vector, or `NIL`.
-    peer: u32,
+    pub(super) peer: u32,
+    /// Context of the claim.
+    pub(super) claim: Option<u64>,
+}
+
+impl Receive {
+    /// Receive of a message that is dropped.
+    pub(super) fn dropped() -> Self {
+        Receive { is_cancelled: true, ..Self::default() }
+    }
 }
 
 impl Unexpected {
@@ -70,6 +79,7 @@ impl Unexpected {
             generation: 0,
             is_whole: false,
             peer: NIL,
+            claim: None,
         }
     }
 
@@ -142,7 +152,7 @@ impl MessageKind {
         if matches!(message, Operation::Tagged { .. }) { MessageKind::Tagged } else { MessageKind::Untagged }
     }
 
-    fn flags(self) -> CompletionFlags {
+    pub(super) fn flags(self) -> CompletionFlags {
         CompletionFlags::RECV
             | match self {
                 MessageKind::Untagged => CompletionFlags::MSG,
@@ -155,7 +165,7 @@ impl MessageKind {
     }
 }
 
-fn kind_of(frame: &Frame) -> Option<(MessageKind, u64)> {
+pub(super) fn kind_of(frame: &Frame) -> Option<(MessageKind, u64)> {
     match frame.operation {
         Operation::Message { .. } => Some((MessageKind::Untagged, 0)),
         Operation::Tagged { tag, .. } | Operation::ReadyToSend { tag, .. } => Some((MessageKind::Tagged, tag)),
@@ -168,7 +178,7 @@ pub(super) fn source_of(peer: u32) -> FabricAddr {
 }
 
 /// Adds the tag, immediate data and source of a message.
-fn describe(event: &mut Event, frame: &Frame, peer: u32) {
+pub(super) fn describe(event: &mut Event, frame: &Frame, peer: u32) {
     if let Operation::Tagged { tag, .. } | Operation::ReadyToSend { tag, .. } = frame.operation {
         event.tag = Tag(tag);
     }
@@ -243,61 +253,6 @@ impl Engine {
         self.receives[at] = Receive { id: Some(id), ..receive };
         self.try_paused |= self.paused > 0;
         Ok(())
-    }
-
-    /// Reports the oldest tagged message that a receive would accept, or `ENOMSG`.
-    pub(crate) fn peek(&mut self, endpoint: u16, want: &Want, context: u64) -> Result<(), Refusal> {
-        let queue = self.endpoints[usize::from(endpoint)].bound.rx;
-        if !self.reserve(queue) {
-            return Err(Refusal::Again);
-        }
-        let mut event = self.find_message(endpoint, want);
-        if event.is_error() {
-            // The event of a peek keeps a poll from progress.
-            if let Err(errno) = self.progress(queue, 0) {
-                self.release(queue);
-                return Err(errno.into());
-            }
-            event = self.find_message(endpoint, want);
-        }
-        event.context = context;
-        self.report(queue, event);
-        Ok(())
-    }
-
-    /// Event of a peek.
-    fn find_message(&self, endpoint: u16, want: &Want) -> Event {
-        let kind = MessageKind::Tagged;
-        let matcher = &self.endpoints[usize::from(endpoint)].matchers[kind as usize];
-        let unexpected = matcher.message_for(want).map(|id| {
-            let Unexpected { frame, peer, .. } = &self.unexpected[self.unexpected_at(endpoint, kind, id)];
-            (frame.as_ref(), *peer)
-        });
-        // A message without room is the next one of its connection.
-        let is_blocked = |connection: &&Connection| match &connection.inbound {
-            Inbound::Blocked(frame) => {
-                let receiver = self.endpoints[usize::from(connection.endpoint)].receiver;
-                let source = source_of(connection.peer);
-                receiver == endpoint
-                    && kind_of(frame).is_some_and(|(of_frame, tag)| {
-                        of_frame == kind && want.accepts(&Envelope { tag: Tag(tag), source })
-                    })
-            }
-            _ => false,
-        };
-        let found = unexpected.or_else(|| {
-            let blocked = self.connections.iter().filter(is_blocked).min_by_key(|connection| connection.since)?;
-            let Inbound::Blocked(frame) = &blocked.inbound else { return None };
-            Some((Some(frame), blocked.peer))
-        });
-        let Some((Some(frame), peer)) = found else { return Event::failure(0, kind.flags(), Errno::ENOMSG) };
-        let len = match frame.operation {
-            Operation::ReadyToSend { len, .. } => len,
-            _ => frame.payload,
-        };
-        let mut event = Event::success(0, kind.flags(), usize::try_from(len).unwrap_or(usize::MAX));
-        describe(&mut event, frame, peer);
-        event
     }
 
     /// Moves an unexpected message to its receive. The rest of its bytes, if they have not arrived,
@@ -412,6 +367,7 @@ impl Engine {
             generation,
             is_whole: false,
             peer,
+            claim: None,
         };
         #[expect(clippy::cast_possible_truncation, reason = "fewer than `NIL` messages")]
         Some(To::Unexpected { kind, index: at as u32 })
@@ -436,6 +392,12 @@ impl Engine {
     /// Removes the source from unexpected messages of a peer that was removed.
     pub(super) fn forget_source(&mut self, endpoint: u16, peer: u64) {
         for kind in MessageKind::ALL {
+            for at in self.unexpected_of(endpoint, kind) {
+                let message = &mut self.unexpected[at];
+                if message.claim.is_some() && u64::from(message.peer) == peer {
+                    message.peer = NIL;
+                }
+            }
             loop {
                 let matcher = &mut self.endpoints[usize::from(endpoint)].matchers[kind as usize];
                 let found = matcher.messages().find(|(_, envelope)| envelope.source == FabricAddr(peer));

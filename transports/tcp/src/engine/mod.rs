@@ -13,12 +13,14 @@
 //! | `outgoing` | operations, and frames to the socket |
 //! | `incoming` | bytes of the socket, and frames in them |
 //! | `matching` | receives and unexpected messages |
+//! | `claims` | peeks, claims and discards |
 //! | `multi_receive` | receives of several messages |
 //! | `rendezvous` | long messages, on request |
 //! | `regions` | memory that peers reach |
 //! | `queues` | events, counters, and descriptors to sleep on |
 //! | `endpoints` | endpoints and addresses of peers |
 
+mod claims;
 mod connected;
 mod connection;
 mod endpoints;

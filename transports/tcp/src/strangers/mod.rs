@@ -4,6 +4,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "numbers below a hundred")]
 #![allow(clippy::result_large_err, reason = "an endpoint comes back")]
 
+mod claims;
 mod interfaces;
 mod limits;
 mod rendezvous;

@@ -4,27 +4,14 @@ use std::time::Instant;
 use std::vec;
 use std::vec::Vec;
 
-use loom_core::{CompletionLevel, Deadline, Errno, ImmediateData, OpKey, SendOptions, Source, Tag};
+use loom_core::{CompletionLevel, Errno, ImmediateData, OpKey, SendOptions, Source, Tag};
 
-use super::sides::{LIMIT, Node, SMALL, Stranger, frame, tagged};
+use super::sides::{LIMIT, Node, SMALL, Stranger, frame, pattern, polled, tagged};
 use crate::TcpAttr;
 use crate::wire::{ByteOrder, Frame, FrameFlags, Operation};
 
 /// Messages of more than 1,000 bytes are announced.
 const ANNOUNCING: TcpAttr = TcpAttr { rendezvous_size: 1000, tx_depth: 512, rx_depth: 512, ..SMALL };
-
-fn pattern(len: usize, seed: usize) -> Vec<u8> {
-    (0..len).map(|at| (at * 31 + at / 251 + seed * 7).to_le_bytes()[0]).collect()
-}
-
-fn polled(nodes: [&Node; 2], what: &str, is_done: impl Fn() -> bool) {
-    let mut until = Instant::now() + LIMIT;
-    while !is_done() {
-        assert!(!until.passed(), "{what}");
-        nodes[0].poll();
-        nodes[1].poll();
-    }
-}
 
 fn recv(node: &Node, tag: u64, len: usize) -> OpKey {
     node.endpoint.tagged_recv(Source::Any, Tag(tag), vec![0; len]).expect("posted")

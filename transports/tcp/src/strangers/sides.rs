@@ -99,6 +99,19 @@ impl Node {
     }
 }
 
+pub(crate) fn pattern(len: usize, seed: usize) -> Vec<u8> {
+    (0..len).map(|at| (at * 31 + at / 251 + seed * 7).to_le_bytes()[0]).collect()
+}
+
+pub(crate) fn polled(nodes: [&Node; 2], what: &str, is_done: impl Fn() -> bool) {
+    let mut until = Instant::now() + LIMIT;
+    while !is_done() {
+        assert!(!until.passed(), "{what}");
+        nodes[0].poll();
+        nodes[1].poll();
+    }
+}
+
 /// Raw socket to a node.
 pub(crate) struct Stranger(pub(crate) TcpStream);
 

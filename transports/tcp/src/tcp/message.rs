@@ -165,10 +165,21 @@ unsafe impl Messages for Tcp {
     }
 
     unsafe fn recvmsg(endpoint: &TcpEndpoint, msg: &Msg<'_>, tag: Option<TagMatch>) -> Result<(), Refusal> {
-        if let (OpFlags::PEEK, Some(_)) = (msg.flags.difference(OpFlags::COMPLETION | OpFlags::MORE), tag) {
-            let (_, want) = want_of(msg.address, tag);
+        let of_waiting = msg.flags & (OpFlags::PEEK | OpFlags::CLAIM | OpFlags::DISCARD);
+        if !of_waiting.is_empty() {
             // SAFETY: the endpoint is open (H1).
-            return unsafe { endpoint.engine.get() }?.peek(endpoint.index, &want, msg.context.addr());
+            let (engine, index, context) = (unsafe { endpoint.engine.get() }?, endpoint.index, msg.context.addr());
+            if tag.is_none() || !(of_waiting | OpFlags::COMPLETION | OpFlags::MORE).contains(msg.flags) {
+                return Err(Refusal::Errno(Errno::EOPNOTSUPP));
+            }
+            return if of_waiting.contains(OpFlags::PEEK) {
+                engine.peek(index, &want_of(msg.address, tag).1, context, of_waiting)
+            } else if of_waiting.contains(OpFlags::DISCARD) {
+                engine.discard_claimed(index, context)
+            } else {
+                // SAFETY: the memory is valid until the operation ends (L1).
+                engine.fetch_claimed(index, unsafe { spans_of(msg.pieces) }?, context)
+            };
         }
         let is_multi = msg.flags.contains(OpFlags::MULTI_RECV);
         if is_multi && (tag.is_some() || msg.pieces.len() != 1) {

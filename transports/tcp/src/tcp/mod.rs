@@ -16,7 +16,7 @@ use core::fmt;
 use core::ptr::NonNull;
 
 use loom_core::info::Nic;
-use loom_core::transport::{Claims, Fabrics, Name, ProviderQuirks, Transport};
+use loom_core::transport::{Fabrics, Name, ProviderQuirks, Transport};
 use loom_core::vocabulary::{Attributes, EndpointAddr, Errno, Threading};
 
 use crate::engine::{self, Engine, Full, PendingRequest};
@@ -155,7 +155,7 @@ unsafe impl Fabrics for Tcp {
     }
 
     fn quirks(_: &TcpInfo) -> ProviderQuirks {
-        ProviderQuirks { tagged_multi_recv: false, claims: Claims::Not, discard: false, ..ProviderQuirks::GOOD }
+        ProviderQuirks { tagged_multi_recv: false, ..ProviderQuirks::GOOD }
     }
 
     fn exhausted(refused: Errno) -> Option<&'static str> {

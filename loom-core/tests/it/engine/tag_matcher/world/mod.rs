@@ -17,7 +17,7 @@ pub enum Action {
     Arrive { envelope: Envelope, multi: bool },
     /// A receive is posted. It takes a message, or waits.
     Post(Want),
-    /// A lookup of a message. A claim (or discard) removes the message.
+    /// A lookup of a message. A claim hides it, and removes the oldest of several claimed ones.
     Peek { want: Want, claim: bool },
     /// A posted receive is cancelled.
     Cancel { nth: usize },
@@ -33,6 +33,7 @@ pub struct World {
     attr: TagMatcherAttr,
     posted: Vec<(ReceiveId, Want)>,
     waiting: Vec<(MessageId, Envelope)>,
+    claimed: Vec<(MessageId, Envelope)>,
     gone: (Vec<ReceiveId>, Vec<MessageId>),
 }
 
@@ -46,7 +47,7 @@ fn accepts(want: &Want, envelope: &Envelope) -> bool {
 impl World {
     pub fn new(attr: TagMatcherAttr) -> Self {
         let matcher = TagMatcher::new_in(attr, Global).expect("the sizes are small");
-        World { matcher, attr, posted: vec![], waiting: vec![], gone: (vec![], vec![]) }
+        World { matcher, attr, posted: vec![], waiting: vec![], claimed: vec![], gone: (vec![], vec![]) }
     }
 
     pub fn apply(&mut self, action: Action) {
@@ -58,7 +59,13 @@ impl World {
                 let expected = self.waiting.iter().position(|(_, envelope)| accepts(&want, envelope));
                 assert_eq!(found, expected.map(|at| self.waiting[at].0), "a peek for {want:?}");
                 if let Some(at) = expected.filter(|_| claim) {
-                    self.take_message(at);
+                    let message = self.waiting.remove(at);
+                    assert!(self.matcher.claim_message(message.0), "it waits");
+                    assert!(!self.matcher.claim_message(message.0), "it was claimed just now");
+                    self.claimed.push(message);
+                }
+                if self.claimed.len() > 2 {
+                    self.take_claimed();
                 }
             }
             Action::Cancel { nth } => {
@@ -78,10 +85,15 @@ impl World {
                 }
                 if let Some(at) = nth.checked_rem(messages.len()) {
                     assert_eq!(self.matcher.remove_message(messages[at]), None, "it was removed before");
+                    assert!(!self.matcher.claim_message(messages[at]), "it was removed before");
                 }
             }
         }
-        assert_eq!((self.matcher.posted(), self.matcher.waiting()), (self.posted.len(), self.waiting.len()));
+        assert_eq!((self.matcher.posted(), self.matcher.waiting()), (self.posted.len(), self.messages()));
+    }
+
+    fn messages(&self) -> usize {
+        self.waiting.len() + self.claimed.len()
     }
 
     fn arrive(&mut self, envelope: Envelope, multi: bool) {
@@ -93,7 +105,7 @@ impl World {
             Some(_) => {}
             None => match self.matcher.keep(envelope) {
                 Some(id) => self.waiting.push((id, envelope)),
-                None => assert_eq!(self.waiting.len(), self.attr.messages as usize),
+                None => assert_eq!(self.messages(), self.attr.messages as usize),
             },
         }
     }
@@ -121,7 +133,16 @@ impl World {
     }
 
     fn take_message(&mut self, at: usize) {
-        let (id, envelope) = self.waiting.remove(at);
+        let message = self.waiting.remove(at);
+        self.remove(message);
+    }
+
+    fn take_claimed(&mut self) {
+        let message = self.claimed.remove(0);
+        self.remove(message);
+    }
+
+    fn remove(&mut self, (id, envelope): (MessageId, Envelope)) {
         assert_eq!(self.matcher.remove_message(id), Some(envelope));
         assert_eq!(self.matcher.remove_message(id), None, "it was removed just now");
         self.gone.1.push(id);
@@ -145,6 +166,10 @@ impl World {
             self.take_message(0);
         }
         assert_eq!(self.matcher.message_for(&everything), None);
+        while !self.claimed.is_empty() {
+            self.take_claimed();
+        }
+        assert_eq!(self.matcher.waiting(), 0);
         assert_eq!(self.matcher.receive_for(&Envelope { tag: Tag(0), source: FabricAddr::UNSPEC }), None);
     }
 }
