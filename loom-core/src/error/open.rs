@@ -52,8 +52,7 @@ pub enum OpenError {
     NotGranted(Caps),
     /// The network does not offer the value of this field of [`Hints`](crate::Hints).
     NotOffered(&'static str),
-    /// The interface in [`Hints::domain`](crate::Hints::domain) lacks an address that fits the
-    /// other hints.
+    /// The interface in [`Hints::domain`](crate::Hints::domain) lacks an address that fits.
     NoAddress,
     /// A member of the set is not, or no longer, in the endpoint's address vector.
     UnknownPeer,

@@ -19,10 +19,10 @@ use crate::wire::MAX_PARTS;
 
 pub(crate) const PROVIDER: &str = "loom-tcp";
 
-/// Name of domains whose query names no interface.
+/// Domain name without an interface.
 const ANY_INTERFACE: &str = "sockets";
 
-/// Name of an interface, at most `IFNAMSIZ - 1` bytes.
+/// Name of at most `IFNAMSIZ - 1` bytes.
 pub(crate) type InterfaceName = heapless::String<15>;
 
 const CAPS: Caps = Caps::MSG
@@ -69,9 +69,11 @@ pub struct TcpInfo {
 /// Endpoints listen at [`Hints::source`], or at [`Hints::node`] and [`Hints::service`] with
 /// [`Hints::listen`]. Without it, these name a peer, and endpoints listen on the route to it. The
 /// default is 127.0.0.1 with a free port. The address is one of an interface of this host, by which
-/// peers recognise the endpoint. `0.0.0.0` and `::` are refused. [`Hints::domain`] names the
-/// interface, as in libfabric. Without an address, its own is taken: IPv4 if it has one, global
-/// rather than link-local. Link-local addresses of peers need no scope then.
+/// peers recognise the endpoint. `0.0.0.0` and `::` are refused.
+///
+/// [`Hints::domain`] names an interface, as in libfabric, and replaces the default by its address:
+/// of the peer's or requested family or else IPv4, if possible, and rather global than link-local.
+/// Peers' link-local addresses take the scope of this side's.
 ///
 /// ```
 /// use loom_core::{Caps, Hints, OpenError};
@@ -87,7 +89,7 @@ pub struct TcpInfo {
 ///
 /// # Errors
 /// - [`OpenError::NotGranted`] with the missing capabilities
-/// - [`OpenError::NoAddress`] if the interface has no such address
+/// - [`OpenError::NoAddress`]
 /// - [`OpenError::NotOffered`] with another field of the hints that requests too much, or an
 ///   address that is not one
 /// - [`OpenError::OutOfRange`] with a field of `attr`

@@ -14,24 +14,23 @@ const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 /// `NLM_F_REQUEST | NLM_F_DUMP`
 const DUMP: u16 = 0x301;
-/// Lengths of `struct nlmsghdr` and `struct ifaddrmsg`, and of both, in bytes.
+/// Lengths in bytes: `struct nlmsghdr`, `struct ifaddrmsg`, and both.
 const HEADER: usize = 16;
 const ADDRESS: usize = 8;
 const REQUEST: u32 = 24;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const IFA_F_DEPRECATED: u8 = 0x20;
-/// `IFA_F_DADFAILED | IFA_F_TENTATIVE`: no socket can have the address.
+/// `IFA_F_DADFAILED | IFA_F_TENTATIVE`
 const UNUSABLE: u8 = 0x08 | 0x40;
 
-/// Index of the interface with this name.
 pub(crate) fn index_of(name: &str) -> Option<u32> {
-    // The kernel ignores the end of a name from a colon on.
+    // The kernel ignores a colon and the rest.
     let is_whole = !name.contains(':');
     open().and_then(|socket| netdevice::name_to_index(socket, name)).ok().filter(|_| is_whole)
 }
 
-/// Address with which sockets of an interface begin: one that fits, rather IPv4, rather global.
+/// Address of an interface that fits, if possible IPv4, or else global.
 pub(crate) fn address_of(name: &str, fits: impl Fn(IpAddr) -> bool) -> Result<SocketAddr, OpenError> {
     let index = index_of(name).ok_or(OpenError::NotOffered("domain"))?;
     let mut best = None;
@@ -53,8 +52,8 @@ pub(crate) fn is_link_local(ip: IpAddr) -> bool {
     matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local())
 }
 
-/// Address as the kernel returns it. Link-local ones get the scope, unless that is zero: the number
-/// of an interface differs on each host.
+/// Address as the kernel returns it. Link-local ones get the scope unless it is zero, because
+/// numbers of interfaces differ between hosts.
 pub(crate) fn in_scope(address: SocketAddr, scope: u32) -> SocketAddr {
     match address {
         SocketAddr::V6(v6) if is_link_local(address.ip()) => {
@@ -73,19 +72,18 @@ fn open() -> io::Result<OwnedFd> {
     net::socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
 }
 
-/// Calls a function with the interface, flags and value of each address of this host.
+/// Passes the interface, flags and value of each address of this host.
 fn each_address(mut found: impl FnMut(u32, u8, IpAddr)) -> io::Result<()> {
     let socket = open()?;
-    // The other fields are zero.
     let mut request = [0; REQUEST as usize];
     request[..4].copy_from_slice(&REQUEST.to_ne_bytes());
     request[4..6].copy_from_slice(&RTM_GETADDR.to_ne_bytes());
     request[6..8].copy_from_slice(&DUMP.to_ne_bytes());
     net::send(&socket, &request, SendFlags::empty())?;
-    // Maximum length of an answer in pages of any size.
+    // Maximum length of an answer.
     let mut answer = [0; 8192];
     loop {
-        // The kernel has made the next answer before it returns one.
+        // The kernel makes the next answer before it returns one.
         let (len, whole) = net::recv(&socket, &mut answer[..], RecvFlags::TRUNC)?;
         if len < whole {
             return Err(io::Errno::MSGSIZE);
@@ -112,7 +110,7 @@ fn each_address(mut found: impl FnMut(u32, u8, IpAddr)) -> io::Result<()> {
     }
 }
 
-/// Own address in a message. `IFA_ADDRESS` is that of the other end of a line with two ends.
+/// Own address in a message. `IFA_ADDRESS` may be the other end's.
 fn ip_of(message: &[u8]) -> Option<IpAddr> {
     let mut attributes = message.get(ADDRESS..)?;
     let mut own = None;
@@ -129,7 +127,7 @@ fn ip_of(message: &[u8]) -> Option<IpAddr> {
     v4.or_else(|_| own.try_into().map(|octets: [u8; 16]| IpAddr::V6(Ipv6Addr::from(octets)))).ok()
 }
 
-/// Takes a record with a header, and returns what follows the header.
+/// Takes a record, and returns its bytes behind the header.
 fn take<'b>(records: &mut &'b [u8], len: usize, header: usize) -> Option<&'b [u8]> {
     let body = records.get(header..len)?;
     *records = records.get(len.next_multiple_of(4)..).unwrap_or_default();

@@ -1,9 +1,7 @@
 //! Transport over TCP sockets, wire-compatible with libfabric's provider `tcp`.
 //!
-//! Endpoints without connections (`FI_EP_RDM`) exchange messages, tagged messages and RMA with each
-//! other and with those of libfabric: provider `net` of 1.17, and `tcp` from 1.18 on. Endpoints
-//! with connections (`FI_EP_MSG`) exchange messages and RMA with those of `tcp` and `net`. Linux on
-//! x86-64 and aarch64, without a C library.
+//! Endpoints without connections (`FI_EP_RDM`), which also have tagged messages, and endpoints with
+//! connections (`FI_EP_MSG`). Linux on x86-64 and aarch64.
 //!
 #![doc = include_str!("../README.md")]
 //!
@@ -44,8 +42,8 @@
 //!
 //! # Limits
 //!
-//! - No atomics, tags or multi-receives over connections, multi-receives with tags, counters to
-//!   sleep on, or ranges of ports.
+//! - No atomics, tags or multi-receives over connections, multi-receives with tags, or ranges of
+//!   ports.
 //!   [`loom-fabric-updates`](https://docs.rs/loom-fabric-updates) replaces atomics.
 //! - A request for a connection has no deadline, and ends when others require its place.
 //! - A domain has one family of addresses. The domain and its objects stay on one thread.

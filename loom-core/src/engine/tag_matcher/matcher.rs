@@ -211,7 +211,7 @@ impl Places {
         self.taken -= 1;
     }
 
-    /// Marks a place in use, by a link to itself. Other places never have one.
+    /// Links a place in use to itself, which others never are.
     fn claim(&self, place: NodeKey) {
         self.own.at(place.index).next.set(place.index);
     }
@@ -356,8 +356,7 @@ impl<A: Allocator> TagMatcher<A> {
         self.unexpected.find(want).map(|index| MessageId(self.messages.named(index)))
     }
 
-    /// Hides a message from receives. It keeps its slot until it is removed. Returns `false` if it
-    /// does not wait.
+    /// Hides a message from receives until it is removed. Returns `false` if it does not wait.
     pub fn claim_message(&mut self, MessageId(message): MessageId) -> bool {
         let waits = self.messages.has(message) && !self.messages.is_claimed(message);
         if waits {

@@ -14,12 +14,12 @@ use crate::wire::{Frame, Operation};
 
 const KIND: MessageKind = MessageKind::Tagged;
 
-/// Message that waits for a receive.
+/// Message without a receive.
 #[derive(Clone, Copy)]
 enum Waiting {
-    /// Unexpected message, and its place.
+    /// In a place.
     Kept(MessageId, usize),
-    /// Message without room, which the connection holds up.
+    /// Without room, on a connection.
     Blocked(u32),
 }
 
@@ -45,7 +45,6 @@ impl Engine {
         })
     }
 
-    /// Receives a claimed message.
     pub(crate) fn fetch_claimed(&mut self, endpoint: u16, spans: Spans, context: u64) -> Result<(), Refusal> {
         self.with_event(endpoint, |engine, _| {
             let receive = Receive { context, room: spans.left(), spans, ..Receive::default() };
@@ -57,7 +56,7 @@ impl Engine {
         })
     }
 
-    /// Fails the receive of a message that its connection has taken along.
+    /// Fails the receive of a message that its connection has lost.
     fn fail_lost(&mut self, endpoint: u16, receive: Receive) {
         let loss = Loss::Ended(Errno::ENOTCONN);
         if !receive.is_cancelled {
@@ -65,7 +64,6 @@ impl Engine {
         }
     }
 
-    /// Drops a claimed message.
     pub(crate) fn discard_claimed(&mut self, endpoint: u16, context: u64) -> Result<(), Refusal> {
         self.with_event(endpoint, |engine, queue| {
             let found = engine.find_claimed(endpoint, context);
@@ -78,7 +76,7 @@ impl Engine {
         })
     }
 
-    /// Runs an operation with room for its event.
+    /// Reserves room for an event.
     fn with_event(
         &mut self,
         endpoint: u16,
@@ -123,7 +121,6 @@ impl Engine {
         Some(Waiting::Blocked(index as u32))
     }
 
-    /// Event of a peek.
     fn event_of(&self, found: Option<Waiting>, context: u64) -> Event {
         let (frame, peer) = match found {
             Some(Waiting::Kept(_, at)) => (self.unexpected[at].frame.as_ref(), self.unexpected[at].peer),

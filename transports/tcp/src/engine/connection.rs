@@ -99,25 +99,24 @@ pub(super) enum To {
 pub(super) struct Connection {
     pub(super) next: u32,
     pub(super) state: State,
-    /// Number of connections in this place so far, to recognise late events of the kernel.
+    /// Number of connections in this place so far.
     pub(super) generation: u32,
     pub(super) socket: Option<OwnedFd>,
     pub(super) session: Option<Session>,
     pub(super) endpoint: u16,
-    /// Index of the peer in the endpoint's vector, or `NIL` if the vector does not have it.
+    /// Index of the peer in the endpoint's vector, or `NIL`.
     pub(super) peer: u32,
     pub(super) address: SocketAddr,
     /// This side has opened the connection.
     pub(super) initiated: bool,
     /// The connection ends with its endpoint.
     pub(super) is_lasting: bool,
-    /// Number of the connection.
     pub(super) since: u64,
     /// The peer has sent bytes to a receive or a region, or read from one.
     pub(super) has_reached_memory: bool,
-    /// Process id of the peer.
+    /// Process of the peer.
     pub(super) pid: u32,
-    /// Ticks left to open the connection.
+    /// Ticks left to open.
     pub(super) ticks: u32,
     pub(super) order: ByteOrder,
 
@@ -129,7 +128,7 @@ pub(super) struct Connection {
     /// Announced messages that the peer has requested. They go before the queue, whose messages the
     /// peer may accept later.
     pub(super) requested: List,
-    /// Messages that are announced, and not requested.
+    /// Announced messages without a request.
     pub(super) announced: List,
     pub(super) numbers: Numbers,
     /// The peer requests announced messages.

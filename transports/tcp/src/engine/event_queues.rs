@@ -5,7 +5,6 @@ use loom_core::vocabulary::Errno;
 use super::connected::{ConnectData, PendingRequest};
 use super::progress::NO_QUEUE;
 use super::queues::Wait;
-use super::socket::errno;
 use super::{Engine, Full};
 
 /// Events of the program that a queue has room for.
@@ -44,7 +43,7 @@ impl Engine {
             return Err(Errno::EINVAL);
         }
         let free = self.event_queues.iter().position(|queue| !queue.is_open).ok_or(Full::EVENT_QUEUES)?;
-        let wait = if waits { Some(Wait::new(&self.epoll).map_err(errno)?) } else { None };
+        let wait = self.new_wait(waits)?;
         self.event_queues[free] = EventQueue { is_open: true, first: 0, len: 0, wait };
         #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 queues")]
         Ok(free as u16)
@@ -125,12 +124,12 @@ impl Engine {
         self.event_queues[usize::from(queue)].len = kept;
     }
 
-    /// Drives progress, and waits for an event for at most so many milliseconds.
-    pub(crate) fn drive(&mut self, queue: u16, milliseconds: i32) -> Result<(), Errno> {
+    /// Drives progress, and waits for at most so many milliseconds until an event has happened.
+    pub(crate) fn drive(&mut self, milliseconds: i32, has_happened: impl Fn(&Self) -> bool) -> Result<(), Errno> {
         let mut sleep = milliseconds;
         if sleep != 0 {
             self.leave_dirty();
-            if self.has_eq_event(queue) || self.try_paused && self.paused > 0 {
+            if has_happened(self) || self.try_paused && self.paused > 0 {
                 sleep = 0;
             }
         }

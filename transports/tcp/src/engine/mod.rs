@@ -121,7 +121,7 @@ pub(crate) struct Engine {
     pub(crate) attr: TcpAttr,
     pub(crate) process: Process,
     pid: u32,
-    /// Address of the info: its family and scope are those of all peers.
+    /// Address of the info, with the family and scope of all peers.
     pub(crate) address: SocketAddr,
     pub(crate) interface: InterfaceName,
     epoll: OwnedFd,
@@ -186,7 +186,7 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Address of a peer as sockets of this domain return it, or an error for another family.
+    /// Address of a peer as sockets return it.
     fn peer(&self, address: SocketAddr) -> Result<SocketAddr, Errno> {
         let is_of_family = address.is_ipv4() == self.address.is_ipv4();
         if is_of_family { Ok(in_scope(address, scope_of(self.address))) } else { Err(Errno::EINVAL) }

@@ -1,11 +1,12 @@
 //! Completion queues and counters.
 
-use loom_core::transport::Event;
+use loom_core::transport::{CounterWait, Event};
 use loom_core::vocabulary::{CompletionFlags, Counted, Errno};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use rustix::io;
 
+use super::progress::NO_QUEUE;
 use super::socket::errno;
 use super::{Engine, Full};
 use crate::memory::Ring;
@@ -64,19 +65,21 @@ impl Wait {
         }
     }
 
-    pub(super) fn reset(&mut self) {
+    /// Returns `true` if it was set.
+    pub(super) fn reset(&mut self) -> bool {
         if self.is_set {
             let _ = io::read(&self.event, &mut [0_u8; 8]);
-            self.is_set = false;
         }
+        core::mem::take(&mut self.is_set)
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Counter {
     is_open: bool,
     pub(crate) value: u64,
     pub(crate) errors: u64,
+    wait: Option<Wait>,
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "tables have at most as many elements")]
@@ -87,9 +90,13 @@ fn index(position: usize) -> u16 {
 impl Engine {
     pub(crate) fn open_queue(&mut self, ring: Ring, waits: bool) -> Result<u16, Errno> {
         let free = self.queues.iter().position(|queue| queue.ring.is_none()).ok_or(Full::QUEUES)?;
-        let wait = if waits { Some(Wait::new(&self.epoll).map_err(errno)?) } else { None };
+        let wait = self.new_wait(waits)?;
         self.queues[free] = Queue { ring: Some(ring), reserved: 0, wait };
         Ok(index(free))
+    }
+
+    pub(super) fn new_wait(&self, waits: bool) -> Result<Option<Wait>, Errno> {
+        waits.then(|| Wait::new(&self.epoll)).transpose().map_err(errno)
     }
 
     pub(crate) fn close_queue(&mut self, queue: u16) {
@@ -172,22 +179,64 @@ impl Engine {
     }
 
     pub(super) fn count_on(&mut self, counter: u16, succeeded: bool) {
-        let counter = &mut self.counters[usize::from(counter)];
-        let number = if succeeded { &mut counter.value } else { &mut counter.errors };
-        *number = number.wrapping_add(1);
+        self.change_counter(counter, |counter| {
+            let number = if succeeded { &mut counter.value } else { &mut counter.errors };
+            *number = number.wrapping_add(1);
+        });
     }
 
-    pub(crate) fn open_counter(&mut self) -> Result<u16, Errno> {
+    pub(crate) fn change_counter(&mut self, counter: u16, change: impl FnOnce(&mut Counter)) {
+        let counter = &mut self.counters[usize::from(counter)];
+        change(counter);
+        if let Some(wait) = &mut counter.wait {
+            wait.set();
+        }
+    }
+
+    pub(crate) fn open_counter(&mut self, waits: bool) -> Result<u16, Errno> {
         let free = self.counters.iter().position(|counter| !counter.is_open).ok_or(Full::COUNTERS)?;
-        self.counters[free] = Counter { is_open: true, value: 0, errors: 0 };
+        self.counters[free] = Counter { is_open: true, wait: self.new_wait(waits)?, ..Counter::default() };
         Ok(index(free))
     }
 
     pub(crate) fn close_counter(&mut self, counter: u16) {
-        self.counters[usize::from(counter)].is_open = false;
+        self.counters[usize::from(counter)] = Counter::default();
     }
 
-    pub(crate) fn counter(&mut self, counter: u16) -> &mut Counter {
-        &mut self.counters[usize::from(counter)]
+    pub(crate) fn counter(&self, counter: u16) -> &Counter {
+        &self.counters[usize::from(counter)]
+    }
+
+    pub(crate) fn await_counter(
+        &mut self,
+        counter: u16,
+        threshold: u64,
+        milliseconds: i32,
+    ) -> Result<CounterWait, Errno> {
+        let before = self.counter(counter).errors;
+        let result = |engine: &Self| match engine.counter(counter) {
+            Counter { value, .. } if *value >= threshold => CounterWait::Reached,
+            Counter { errors, .. } if *errors != before => CounterWait::OperationFailed,
+            _ => CounterWait::TimeIsOver,
+        };
+        if result(self) == CounterWait::TimeIsOver {
+            self.drive(milliseconds, |engine| result(engine) != CounterWait::TimeIsOver)?;
+        }
+        Ok(result(self))
+    }
+
+    pub(crate) fn counter_fd(&self, counter: u16) -> Result<RawFd, Errno> {
+        self.counter(counter).wait.as_ref().map(Wait::fd).ok_or(Errno::ENOSYS)
+    }
+
+    /// Returns `true` if the counter has not changed since the last call. Otherwise drives
+    /// progress.
+    pub(crate) fn may_await_counter(&mut self, counter: u16) -> Result<bool, Errno> {
+        self.leave_dirty();
+        if self.has_kernel_events() || self.try_paused && self.paused > 0 {
+            self.progress(NO_QUEUE, 0)?;
+            return Ok(false);
+        }
+        Ok(!self.counters[usize::from(counter)].wait.as_mut().ok_or(Errno::ENOSYS)?.reset())
     }
 }

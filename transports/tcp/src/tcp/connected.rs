@@ -7,8 +7,9 @@ use core::net::SocketAddr;
 
 use loom_core::transport::connected::{EqAttr, EqEntry, Fault, Fid, MsgBindings, Notice};
 use loom_core::transport::{Connected, EndpointError};
-use loom_core::vocabulary::{CmData, EndpointAddr, EndpointType, Errno, EventKind, WaitObj};
+use loom_core::vocabulary::{CmData, EndpointAddr, EndpointType, Errno, EventKind};
 
+use super::queue::waits;
 use super::{Tcp, TcpCq, TcpDomain, TcpEndpoint, TcpEq, TcpPassiveEndpoint, TcpRequest};
 use crate::engine::{Bound, EqEvent, Loss};
 use crate::info::TcpInfo;
@@ -24,27 +25,23 @@ unsafe impl Connected for Tcp {
     type Request = TcpRequest;
 
     unsafe fn eq_open(domain: &TcpDomain, attr: EqAttr) -> Result<TcpEq, Errno> {
-        let waits = match attr.wait {
-            WaitObj::NONE => false,
-            WaitObj::FD | WaitObj::UNSPEC => true,
-            _ => return Err(Errno::ENOSYS),
-        };
-        // SAFETY: the domain is open (H1).
+        let waits = waits(attr.wait)?;
+        // SAFETY: open (H1).
         let index = unsafe { domain.engine.get() }?.open_event_queue(attr.size, waits)?;
         Ok(TcpEq { engine: domain.engine, index })
     }
 
     unsafe fn eq_close(eq: &TcpEq) -> Result<(), Errno> {
-        // SAFETY: the queue is open (H1).
+        // SAFETY: open (H1).
         unsafe { eq.engine.get() }?.close_event_queue(eq.index);
         Ok(())
     }
 
     unsafe fn eq_read(eq: &TcpEq, sleep: Option<i32>, data: &mut CmData) -> Result<Option<Notice<Self>>, Errno> {
-        // SAFETY: the queue is open (H1).
+        // SAFETY: open (H1).
         let engine = unsafe { eq.engine.get() }?;
         if !engine.has_eq_event(eq.index) {
-            engine.drive(eq.index, sleep.unwrap_or(0))?;
+            engine.drive(sleep.unwrap_or(0), |engine| engine.has_eq_event(eq.index))?;
         }
         let Some(queued) = engine.next_eq_event(eq.index, |event| !matches!(event, EqEvent::Failed { .. })) else {
             return if engine.has_eq_event(eq.index) { Err(Errno::EAVAIL) } else { Ok(None) };
@@ -68,7 +65,7 @@ unsafe impl Connected for Tcp {
     }
 
     unsafe fn eq_read_error(eq: &TcpEq, data: &mut CmData) -> Result<Option<Fault>, Errno> {
-        // SAFETY: the queue is open (H1).
+        // SAFETY: open (H1).
         let queued =
             unsafe { eq.engine.get() }?.next_eq_event(eq.index, |event| matches!(event, EqEvent::Failed { .. }));
         let Some(queued) = queued else { return Ok(None) };
@@ -89,17 +86,17 @@ unsafe impl Connected for Tcp {
     }
 
     unsafe fn eq_notify(eq: &TcpEq, context: u64, data: u64) -> Result<(), Errno> {
-        // SAFETY: the queue is open (H1).
+        // SAFETY: open (H1).
         unsafe { eq.engine.get() }?.queue_own_event(eq.index, context, data)
     }
 
     unsafe fn eq_wait_fd(eq: &TcpEq) -> Result<c_int, Errno> {
-        // SAFETY: the queue is open (H1).
+        // SAFETY: open (H1).
         unsafe { eq.engine.get() }?.event_fd(eq.index)
     }
 
     unsafe fn eq_may_sleep(_: &TcpDomain, eq: &TcpEq) -> Result<bool, Errno> {
-        // SAFETY: the queue is open (H1).
+        // SAFETY: open (H1).
         unsafe { eq.engine.get() }?.may_await_event(eq.index)
     }
 
@@ -108,14 +105,14 @@ unsafe impl Connected for Tcp {
         info: &TcpInfo,
         eq: &TcpEq,
     ) -> Result<TcpPassiveEndpoint, EndpointError> {
-        // SAFETY: the domain is open (H1).
+        // SAFETY: open (H1).
         let engine = unsafe { domain.engine.get() }?;
         let index = engine.open_passive(info.address, eq.index)?;
         Ok(TcpPassiveEndpoint { engine: domain.engine, index, identity: engine.identity(index) })
     }
 
     unsafe fn passive_close(passive: &TcpPassiveEndpoint) -> Result<(), Errno> {
-        // SAFETY: the endpoint is open (H1).
+        // SAFETY: open (H1).
         unsafe { passive.engine.get() }?.close_endpoint(passive.index);
         Ok(())
     }
@@ -125,7 +122,7 @@ unsafe impl Connected for Tcp {
     }
 
     unsafe fn passive_address(passive: &TcpPassiveEndpoint) -> Result<EndpointAddr, Errno> {
-        // SAFETY: the endpoint is open (H1).
+        // SAFETY: open (H1).
         Ok(unsafe { passive.engine.get() }?.name_of(passive.index).into())
     }
 
@@ -134,12 +131,12 @@ unsafe impl Connected for Tcp {
     }
 
     unsafe fn reject(passive: &TcpPassiveEndpoint, request: TcpRequest, data: &[u8]) -> Result<(), Errno> {
-        // SAFETY: the endpoint is open (H1).
+        // SAFETY: open (H1).
         unsafe { passive.engine.get() }?.reject_request(request.pending, data)
     }
 
     unsafe fn shared_rx_open(domain: &TcpDomain, _: &TcpInfo, rx: &TcpCq) -> Result<TcpEndpoint, EndpointError> {
-        // SAFETY: the domain is open (H1).
+        // SAFETY: open (H1).
         let engine = unsafe { domain.engine.get() }?;
         let index = engine.open_shared(rx.index)?;
         Ok(TcpEndpoint { engine: domain.engine, index, selective: false, identity: engine.identity(index) })
@@ -158,7 +155,7 @@ unsafe impl Connected for Tcp {
         let counters = bind.counters.iter().map(|(counted, counter)| (*counted, counter.index));
         let bound = Bound { tx: bind.tx.index, rx: bind.rx.index, vector: Bound::NO_VECTOR };
         let shared = bind.shared_rx.map(|shared| shared.index);
-        // SAFETY: the domain is open (H1).
+        // SAFETY: open (H1).
         let engine = unsafe { domain.engine.get() }?;
         let pending = request.as_ref().map(|request| request.pending);
         let index = engine.open_connected((info.address, bound, bind.eq.index), shared, counters, pending)?;
@@ -173,22 +170,22 @@ unsafe impl Connected for Tcp {
 
     unsafe fn connect(endpoint: &TcpEndpoint, to: &EndpointAddr, data: &[u8]) -> Result<(), Errno> {
         let to = SocketAddr::try_from(to).map_err(|_| Errno::EINVAL)?;
-        // SAFETY: the endpoint is open (H1).
+        // SAFETY: open (H1).
         unsafe { endpoint.engine.get() }?.connect_to(endpoint.index, to, data)
     }
 
     unsafe fn accept(endpoint: &TcpEndpoint, data: &[u8]) -> Result<(), Errno> {
-        // SAFETY: the endpoint is open (H1).
+        // SAFETY: open (H1).
         unsafe { endpoint.engine.get() }?.accept_request(endpoint.index, data)
     }
 
     unsafe fn shutdown(endpoint: &TcpEndpoint) -> Result<(), Errno> {
-        // SAFETY: the endpoint is open (H1).
+        // SAFETY: open (H1).
         unsafe { endpoint.engine.get() }?.shut_down(endpoint.index)
     }
 
     unsafe fn peer_address(endpoint: &TcpEndpoint) -> Result<EndpointAddr, Errno> {
-        // SAFETY: the endpoint is open (H1).
+        // SAFETY: open (H1).
         Ok(unsafe { endpoint.engine.get() }?.peer_of_endpoint(endpoint.index)?.into())
     }
 }

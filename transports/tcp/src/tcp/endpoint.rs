@@ -31,7 +31,7 @@ unsafe impl Endpoints for Tcp {
             bind.options.iter().try_fold(None, |_, (option, value)| min_multi_recv(*option, *value).map(Some))?;
         let counters = bind.counters.iter().map(|(counted, counter)| (*counted, counter.index));
         let bound = Bound { tx: bind.tx.index, rx: bind.rx.index, vector: bind.av.index };
-        // SAFETY: the domain is open (H1).
+        // SAFETY: open (H1).
         let engine = unsafe { domain.engine.get() }?;
         let index = engine.open_endpoint(info.address, bound, counters)?;
         let (selective, identity) = (bind.selective, engine.identity(index));
@@ -42,7 +42,7 @@ unsafe impl Endpoints for Tcp {
     }
 
     unsafe fn endpoint_close(endpoint: &TcpEndpoint, _: InFlight) -> Result<Closing, Errno> {
-        // SAFETY: the endpoint is open (H1).
+        // SAFETY: open (H1).
         unsafe { endpoint.engine.get() }?.close_endpoint(endpoint.index);
         Ok(Closing::Closed)
     }
@@ -52,7 +52,7 @@ unsafe impl Endpoints for Tcp {
     }
 
     unsafe fn endpoint_address(endpoint: &TcpEndpoint) -> Result<EndpointAddr, Errno> {
-        // SAFETY: the endpoint is open (H1).
+        // SAFETY: open (H1).
         Ok(unsafe { endpoint.engine.get() }?.name_of(endpoint.index).into())
     }
 
@@ -61,7 +61,7 @@ unsafe impl Endpoints for Tcp {
             return Ok(MAX_CONNECT_DATA.into());
         }
         if option == EndpointOption::MIN_MULTI_RECV.as_raw() {
-            // SAFETY: the endpoint is open (H1).
+            // SAFETY: open (H1).
             let least = *unsafe { endpoint.engine.get() }?.min_multi_recv(endpoint.index);
             return Ok(usize::try_from(least).unwrap_or(usize::MAX).into());
         }
@@ -70,13 +70,13 @@ unsafe impl Endpoints for Tcp {
 
     unsafe fn endpoint_set_option(endpoint: &TcpEndpoint, option: u32, value: OptionValue) -> Result<(), Errno> {
         let least = min_multi_recv(option, value)?;
-        // SAFETY: the endpoint is open (H1).
+        // SAFETY: open (H1).
         *unsafe { endpoint.engine.get() }?.min_multi_recv(endpoint.index) = least;
         Ok(())
     }
 
     unsafe fn cancel(endpoint: &TcpEndpoint, context: Context) -> Result<(), Errno> {
-        // SAFETY: the endpoint is open (H1).
+        // SAFETY: open (H1).
         unsafe { endpoint.engine.get() }?.cancel(endpoint.index, context.addr());
         Ok(())
     }

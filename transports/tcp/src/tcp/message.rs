@@ -125,7 +125,7 @@ unsafe impl Messages for Tcp {
         data: Option<ImmediateData>,
         context: Context,
     ) -> Result<(), Refusal> {
-        // SAFETY: the endpoint is open (H1), and the memory valid (L1).
+        // SAFETY: open (H1), and the memory valid (L1).
         unsafe { endpoint.post_piece(to, piece, message_of(tag, data), context) }
     }
 
@@ -140,7 +140,7 @@ unsafe impl Messages for Tcp {
         if bytes.len() > TcpAttr::INJECT_SIZE {
             return Err(Refusal::Errno(Errno::EINVAL));
         }
-        // SAFETY: the endpoint is open (H1), and no memory is lent.
+        // SAFETY: open (H1), and no memory is lent.
         unsafe { endpoint.post(TcpEndpoint::injected(to, bytes, message_of(tag, data))) }
     }
 
@@ -152,22 +152,22 @@ unsafe impl Messages for Tcp {
         tag: Option<TagMatch>,
         context: Context,
     ) -> Result<(), Refusal> {
-        // SAFETY: the memory is valid until the operation ends (L1).
+        // SAFETY: valid until the operation ends (L1).
         let spans = unsafe { spans_of(core::slice::from_ref(piece)) }?;
         let (kind, want) = want_of(from, tag);
-        // SAFETY: the endpoint is open (H1).
+        // SAFETY: open (H1).
         unsafe { endpoint.engine.get() }?.post_receive(endpoint.index, kind, want, spans, context.addr())
     }
 
     unsafe fn sendmsg(endpoint: &TcpEndpoint, msg: &Msg<'_>, tag: Option<Tag>) -> Result<(), Refusal> {
-        // SAFETY: the endpoint is open (H1), and the memory valid (L1).
+        // SAFETY: open (H1), and the memory valid (L1).
         unsafe { endpoint.post_msg(msg, message_of(tag, msg.data)) }
     }
 
     unsafe fn recvmsg(endpoint: &TcpEndpoint, msg: &Msg<'_>, tag: Option<TagMatch>) -> Result<(), Refusal> {
         let of_waiting = msg.flags & (OpFlags::PEEK | OpFlags::CLAIM | OpFlags::DISCARD);
         if !of_waiting.is_empty() {
-            // SAFETY: the endpoint is open (H1).
+            // SAFETY: open (H1).
             let (engine, index, context) = (unsafe { endpoint.engine.get() }?, endpoint.index, msg.context.addr());
             if tag.is_none() || !(of_waiting | OpFlags::COMPLETION | OpFlags::MORE).contains(msg.flags) {
                 return Err(Refusal::Errno(Errno::EOPNOTSUPP));
@@ -177,7 +177,7 @@ unsafe impl Messages for Tcp {
             } else if of_waiting.contains(OpFlags::DISCARD) {
                 engine.discard_claimed(index, context)
             } else {
-                // SAFETY: the memory is valid until the operation ends (L1).
+                // SAFETY: valid until the operation ends (L1).
                 engine.fetch_claimed(index, unsafe { spans_of(msg.pieces) }?, context)
             };
         }
@@ -188,10 +188,10 @@ unsafe impl Messages for Tcp {
         if !(OpFlags::COMPLETION | OpFlags::MORE | OpFlags::MULTI_RECV).contains(msg.flags) {
             return Err(Refusal::Errno(Errno::EOPNOTSUPP));
         }
-        // SAFETY: the memory is valid until the operation ends (L1).
+        // SAFETY: valid until the operation ends (L1).
         let spans = unsafe { spans_of(msg.pieces) }?;
         let (kind, want) = want_of(msg.address, tag);
-        // SAFETY: the endpoint is open (H1).
+        // SAFETY: open (H1).
         let engine = unsafe { endpoint.engine.get() }?;
         if is_multi {
             return engine.post_multi_receive(endpoint.index, want, spans, msg.context.addr());

@@ -22,7 +22,7 @@ unsafe impl MemoryRegions for Tcp {
         }
         // SAFETY: the memory stays until the region is closed (M3), or is not reached (M2).
         let span = unsafe { Span::new(memory.ptr, memory.len) };
-        // SAFETY: the domain is open (H1).
+        // SAFETY: open (H1).
         let (index, key) = unsafe { domain.engine.get() }?.open_region(span, attr.access)?;
         Ok(TcpMr { engine: domain.engine, index, key })
     }
@@ -32,7 +32,7 @@ unsafe impl MemoryRegions for Tcp {
     }
 
     unsafe fn mr_bind_counter(mr: &mut TcpMr, counter: &TcpCounter) -> Result<(), Errno> {
-        // SAFETY: the region is open (H1).
+        // SAFETY: open (H1).
         unsafe { mr.engine.get() }?.bind_region(mr.index, counter.index);
         Ok(())
     }
@@ -54,7 +54,7 @@ unsafe impl MemoryRegions for Tcp {
     }
 
     unsafe fn mr_close(mr: &TcpMr) -> Result<(), Errno> {
-        // SAFETY: the region is open (H1).
+        // SAFETY: open (H1).
         unsafe { mr.engine.get() }?.close_region(mr.index);
         Ok(())
     }

@@ -28,7 +28,7 @@ fn ranges(remote: &[RemotePart]) -> Result<heapless::Vec<RemoteRange, MAX_PARTS>
 unsafe impl Rma for Tcp {
     unsafe fn read(endpoint: &TcpEndpoint, from: RmaTarget, piece: &Lent, context: Context) -> Result<(), Refusal> {
         let operation = Operation::ReadRequest { parts: one_range(from, piece.len) };
-        // SAFETY: the endpoint is open (H1), and the memory valid (L1).
+        // SAFETY: open (H1), and the memory valid (L1).
         unsafe { endpoint.post_piece(from.to, piece, (Verb::Read, operation), context) }
     }
 
@@ -40,7 +40,7 @@ unsafe impl Rma for Tcp {
         context: Context,
     ) -> Result<(), Refusal> {
         let operation = Operation::Write { data: data.map(|data| data.0), parts: one_range(to, piece.len) };
-        // SAFETY: the endpoint is open (H1), and the memory valid (L1).
+        // SAFETY: open (H1), and the memory valid (L1).
         unsafe { endpoint.post_piece(to.to, piece, (Verb::Write, operation), context) }
     }
 
@@ -54,7 +54,7 @@ unsafe impl Rma for Tcp {
             return Err(Refusal::Errno(Errno::EINVAL));
         }
         let operation = Operation::Write { data: data.map(|data| data.0), parts: one_range(to, bytes.len()) };
-        // SAFETY: the endpoint is open (H1), and no memory is lent.
+        // SAFETY: open (H1), and no memory is lent.
         unsafe { endpoint.post(TcpEndpoint::injected(to.to, bytes, (Verb::Write, operation))) }
     }
 
@@ -62,13 +62,13 @@ unsafe impl Rma for Tcp {
         let operation = Operation::ReadRequest { parts: ranges(remote)? };
         // Requests for an acknowledgement would be copied into the response.
         let flags = msg.flags & (OpFlags::COMPLETION | OpFlags::MORE);
-        // SAFETY: the endpoint is open (H1), and the memory valid (L1).
+        // SAFETY: open (H1), and the memory valid (L1).
         unsafe { endpoint.post_msg(&Msg { flags, ..*msg }, (Verb::Read, operation)) }
     }
 
     unsafe fn writemsg(endpoint: &TcpEndpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {
         let operation = Operation::Write { data: msg.data.map(|data| data.0), parts: ranges(remote)? };
-        // SAFETY: the endpoint is open (H1), and the memory valid (L1).
+        // SAFETY: open (H1), and the memory valid (L1).
         unsafe { endpoint.post_msg(msg, (Verb::Write, operation)) }
     }
 }
