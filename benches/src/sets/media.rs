@@ -189,8 +189,7 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
             into[range.clone()].copy_from_slice(std::hint::black_box(&from[range]));
         }
     };
-    let outcome =
-        Contest::new("media.soft.grain").side("copy", copy).side("loom", |count| side.run(count)).run(&flow);
+    let outcome = Contest::new("media.soft.grain").side("copy", copy).side("loom", |count| side.run(count)).run(&flow);
     run.contest(&outcome);
     let goal = Goal::AtMost(1.15);
     run.ratio(&outcome, Ratio { name: "grain_over_copy.soft", of: "loom", over: "copy", goal });
