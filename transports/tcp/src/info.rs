@@ -138,6 +138,7 @@ fn addresses(hints: &Hints<'_>, interface: Option<&str>) -> Result<(SocketAddr, 
         Some(node) if hints.listen => (source.or(Some(node)), destination, "node"),
         _ => (source, destination.or(node), "source"),
     };
+    let source = source.map(|source| interface::in_scope(source, 0));
     let source = match (interface, source, destination) {
         (Some(interface), source, peer) => {
             let is_ipv4 = match hints.addr_format {
@@ -150,13 +151,16 @@ fn addresses(hints: &Hints<'_>, interface: Option<&str>) -> Result<(SocketAddr, 
                 None => is_ipv4.is_none_or(|is_ipv4| ip.is_ipv4() == is_ipv4),
             })?;
             own.set_port(source.map_or(port, |source| source.port()));
+            let scopes = [0, interface::scope_of(own)];
+            if source.is_some_and(|source| !scopes.contains(&interface::scope_of(source))) {
+                return Err(OpenError::NoAddress);
+            }
             own
         }
         (None, Some(source), _) => source,
         (None, None, Some(peer)) => route_to(peer).ok_or(OpenError::NotOffered("node"))?,
         (None, None, None) => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
     };
-    let source = interface::in_scope(source, 0);
     let scope = interface::scope_of(source);
     let lacks_scope = interface::is_link_local(source.ip()) && scope == 0;
     if source.ip().is_unspecified() || source.ip().is_multicast() || lacks_scope {

@@ -115,6 +115,7 @@ fn interfaces_are_chosen_by_name() {
         (Hints { addr_format: ipv6, source: Some(&given), ..on(NAME) }, OpenError::NotOffered("addr_format")),
         (Hints { source: Some(&given), ..on(OTHER) }, OpenError::NoAddress),
         (Hints { node: Some("127.0.0.1"), listen: true, ..on(NAME) }, OpenError::NoAddress),
+        (Hints { node: Some("fe80::1%loom-cable-nama"), listen: true, ..on(NAME) }, OpenError::NoAddress),
         (Hints { service: Some("http"), listen: true, ..on(NAME) }, OpenError::NotOffered("service")),
         (Hints { source: Some(&local), ..Hints::default() }, OpenError::NotOffered("source")),
         (Hints { node: Some("fe80::1%loom-none"), listen: true, ..Hints::default() }, OpenError::NotOffered("node")),
