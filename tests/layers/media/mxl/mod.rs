@@ -1,9 +1,11 @@
 //! Formats and flows of MXL.
 
+mod connectionless;
 #[cfg(feature = "libfabric")]
 mod connections;
 mod fabric;
 mod files;
+mod flows;
 mod formats;
 #[cfg(feature = "libfabric")]
 mod peers_in_c;

@@ -1,52 +1,46 @@
 use core::fmt;
 use core::ops::Range;
+use std::boxed::Box;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::vec;
 use std::vec::Vec;
 
-use loom_core::endpoint::{Binding, Connecting};
 use loom_core::error::OpenError;
 use loom_core::exposed::Window;
 use loom_core::transport::Connected;
-use loom_core::vocabulary::AddressFormat;
-use loom_core::{
-    Access, Buffer, Completion, Cq, CqAttr, CqError, Domain, EndpointAddr, EqAttr, EqEvent, Errno, Error, EventQueue,
-    Mr, MsgEndpoint,
-};
+use loom_core::vocabulary::{AddressFormat, EndpointType};
+use loom_core::{Access, Buffer, Completion, Cq, CqAttr, CqError, Domain, EndpointAddr, Error, Mr, Transport};
 
 use super::super::files::Files;
 use super::super::memory::Ring;
 use super::super::{FlowReader, MxlError, TargetInfo};
+use super::connectionless::Endpoints;
+use super::connections::Connections;
 use super::posting::{Posting, block_len};
-use super::{FabricsAttr, NO_ORDER, Part, Source, orders_writes, provider, register};
+use super::{FabricsAttr, Outgoing, Part, Source, has_connections, orders_writes, provider, register};
 use crate::backlog::{self, Backlog};
 use crate::flow::Samples;
 use crate::layout::FlowLayout;
 use crate::link::{TargetKey, TargetStatus};
 use crate::{Fanout, InitiatorEvent};
 
-type Endpoint<'m, T, M, S> = MsgEndpoint<'m, T, Part<'m, T, M>, S>;
-
-pub(super) enum State<'m, T: Connected, M: Buffer + Send> {
-    Idle,
-    Connecting(Endpoint<'m, T, M, Connecting>),
-    Connected(MsgEndpoint<'m, T, Part<'m, T, M>>),
-}
-
-pub(super) struct Link<'m, T: Connected, M: Buffer + Send> {
+pub(super) struct Link {
     pub(super) info: TargetInfo,
-    pub(super) address: EndpointAddr,
-    pub(super) state: State<'m, T, M>,
+    address: EndpointAddr,
+    /// The target has an endpoint.
+    is_open: bool,
     pub(super) status: TargetStatus,
-    pub(super) report: Option<Result<(), Error>>,
-    pub(super) retry_at: u64,
-    pub(super) leaves: bool,
+    report: Option<Result<(), Error>>,
+    retry_at: u64,
+    /// Time of the failure if the target does not answer.
+    due: Option<u64>,
+    leaves: bool,
     pub(super) backlog: Backlog,
     pub(super) posting: Option<Posting>,
     /// Entry of the next block of samples.
     pub(super) entry: u64,
-    /// Grain of the last slices on this connection, and their end.
+    /// Grain of the last slices on this endpoint, and their end.
     pub(super) position: Option<(u64, u16)>,
 }
 
@@ -57,13 +51,16 @@ pub(super) struct Sending {
     pub(super) end: u64,
     pub(super) in_flight: usize,
     pub(super) is_posted: bool,
+    /// Reported with writes in flight, which keep their memory.
+    pub(super) is_reported: bool,
     pub(super) result: Result<(), Error>,
 }
 
 /// Sender of one flow to MXL's targets, or [`FabricsTarget`](super::FabricsTarget)s.
 ///
-/// A target that fails is connected again ([`FabricsAttr::retry`]). Parts of a grain require
-/// [`MsgOrder::RMA_WAW`](loom_core::vocabulary::MsgOrder::RMA_WAW), which `tcp` grants.
+/// The endpoint type of the domain's info decides: connections, or connectionless endpoints. A
+/// target that fails is connected again ([`FabricsAttr::retry`]). If the provider does not order
+/// writes, each transfer waits for the previous one, and its last write for the others.
 ///
 /// ```
 /// use core::time::Duration;
@@ -93,32 +90,33 @@ pub(super) struct Sending {
 /// # }
 /// ```
 #[doc(alias = "mxlFabricsInitiator")]
-pub struct FabricsInitiator<'m, T: Connected, M: Buffer + Send> {
-    pub(super) links: Vec<(TargetKey, Option<Link<'m, T, M>>)>,
+pub struct FabricsInitiator<'m, T: Transport, M: Buffer + Send> {
+    pub(super) links: Vec<(TargetKey, Option<Link>)>,
     pub(super) sendings: Vec<Option<Sending>>,
-    pub(super) cq: Cq<'m, T, Part<'m, T, M>>,
-    pub(super) eq: EventQueue<'m, T>,
+    pub(super) outgoing: Box<dyn Outgoing<'m, T, M> + 'm>,
+    cq: Cq<'m, T, Part<'m, T, M>>,
     /// Memory of writes: the ring of grains, or a block of samples for each transfer.
     pub(super) from: Source<'m, T, M>,
     pub(super) memory: Rc<Mr<'m, T, M>>,
     pub(super) scratch: Vec<u8>,
-    pub(super) domain: Domain<'m, T>,
+    domain: Domain<'m, T>,
     pub(super) layout: FlowLayout,
     pub(super) attr: FabricsAttr,
     pub(super) piece: u64,
     /// Flow in shared memory. Its writer does not wait.
     pub(super) source: Option<Arc<Files>>,
     pub(super) is_ordered: bool,
-    pub(super) next: u64,
-    pub(super) next_slice: u16,
+    next: u64,
+    next_slice: u16,
+    /// Its operations in flight may have completed.
+    has_failed: bool,
 }
 
 impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsInitiator<'m, T, M> {
     /// Registers memory as the ring of a flow. `first` is the first grain or sample to send.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a domain without connections, a layout without header, short memory, or grains that
-    /// are longer than an operation of a provider without order, and those of [`Mr::open`].
+    /// [`Error::Invalid`] for a layout without header, or short memory, and those of [`Mr::open`].
     pub fn open(
         domain: &Domain<'m, T>,
         memory: M,
@@ -126,29 +124,64 @@ impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsInitiator<'m, T, M> {
         first: u64,
         attr: FabricsAttr,
     ) -> Result<Self, Error> {
+        if !has_connections(domain) {
+            return Self::open_connectionless(domain, memory, layout, first, attr);
+        }
+        let open = |cq: &_| Ok(Box::new(Connections::open(domain, cq, attr.targets)?) as Box<dyn Outgoing<'m, T, M>>);
+        Self::open_over(domain, memory, layout, first, attr, open)
+    }
+}
+
+impl<'m, T: Transport + 'm, M: Buffer + Send + 'm> FabricsInitiator<'m, T, M> {
+    /// [`open`](Self::open) over a transport that may have no connections.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
+    pub fn open_connectionless(
+        domain: &Domain<'m, T>,
+        memory: M,
+        layout: FlowLayout,
+        first: u64,
+        attr: FabricsAttr,
+    ) -> Result<Self, Error> {
+        let kind = domain.info().attributes().endpoint.kind;
+        if kind != EndpointType::RDM {
+            return Err(OpenError::EndpointType(kind).into());
+        }
+        let open = |cq: &_| Ok(Box::new(Endpoints::new(domain, cq, attr.targets)) as Box<dyn Outgoing<'m, T, M>>);
+        Self::open_over(domain, memory, layout, first, attr, open)
+    }
+
+    fn open_over(
+        domain: &Domain<'m, T>,
+        memory: M,
+        layout: FlowLayout,
+        first: u64,
+        attr: FabricsAttr,
+        outgoing: impl FnOnce(&Cq<'m, T, Part<'m, T, M>>) -> Result<Box<dyn Outgoing<'m, T, M> + 'm>, Error>,
+    ) -> Result<Self, Error> {
         let memory = Rc::new(register(domain, memory, &layout, Access::WRITE, &attr)?);
         let attributes = domain.info().attributes();
         let granted = attributes.tx.msg_order.intersection(attributes.rx.msg_order);
         let piece = attributes.endpoint.max_msg_size as u64;
         // As many may wait for their reports.
         let sendings = 2 * usize::from(attr.targets) * usize::from(attr.transfers);
-        let (blocks, scratch, longest) = match layout {
-            FlowLayout::Grains(layout, _) => (None, 0, layout.len()),
+        let (blocks, scratch) = match layout {
+            FlowLayout::Grains(..) => (None, 0),
             FlowLayout::Samples(samples) => {
-                let block = block_len(&samples, attr.batch);
-                let len = usize::try_from(block).ok().and_then(|block| block.checked_mul(sendings));
-                let blocks = Mr::open(domain, vec![0; len.ok_or(OpenError::Size)?], Access::WRITE)?;
-                (Some(blocks), usize::from(samples.word) * attr.batch as usize, block)
+                let len = usize::try_from(block_len(&samples, attr.batch)).ok();
+                let len = len.and_then(|block| block.checked_mul(sendings)).ok_or(OpenError::Size)?;
+                let blocks = Mr::open(domain, vec![0; len], Access::WRITE)?;
+                (Some(blocks), usize::from(samples.word) * attr.batch as usize)
             }
         };
         let ordered = attributes.endpoint.max_order_waw_size as u64;
-        let is_ordered = orders_writes(granted, ordered.min(layout.bytes()), piece.min(layout.bytes()), longest)?;
         let cq = Cq::open(domain, CqAttr { endpoints: attr.targets.max(1), ..CqAttr::new(attr.depth) })?;
         Ok(FabricsInitiator {
             links: (0..attr.targets.into()).map(|index| (TargetKey::new(index), None)).collect(),
             sendings: vec![None; sendings],
+            outgoing: outgoing(&cq)?,
             cq,
-            eq: EventQueue::open(domain, EqAttr::default())?,
             from: blocks.map_or(Source::Ring(memory.clone()), |blocks| Source::Blocks(Rc::new(blocks))),
             memory,
             scratch: vec![0; scratch],
@@ -157,9 +190,10 @@ impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsInitiator<'m, T, M> {
             attr,
             piece,
             source: None,
-            is_ordered,
+            is_ordered: orders_writes(granted, ordered, piece.min(layout.bytes())),
             next: first,
             next_slice: 0,
+            has_failed: false,
         })
     }
 }
@@ -176,7 +210,7 @@ impl<'m, T: Connected + 'm> FabricsInitiator<'m, T, Ring> {
 
 const UNKNOWN: Error = Error::Invalid("there is no such target: use the key of `add_target`, until its removal");
 
-impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
+impl<T: Transport, M: Buffer + Send> FabricsInitiator<'_, T, M> {
     /// Adds a target, which is connected in [`poll`](Self::poll).
     ///
     /// # Errors
@@ -205,15 +239,18 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
         if self.links.iter().flat_map(|(_, link)| link).any(|link| link.info.id == info.id) {
             return Err(Error::Invalid("the target has been added: remove it first"));
         }
-        let free = self.links.iter_mut().find(|(_, link)| link.is_none());
+        // Writes in flight of a removed target have its index.
+        let free = (0..self.links.len()).find(|index| self.links[*index].1.is_none() && self.is_quiet(*index));
+        let free = free.and_then(|index| self.links.get_mut(index));
         let (key, link) = free.ok_or(Error::Full("FabricsAttr::targets"))?;
         *link = Some(Link {
             info,
             address,
-            state: State::Idle,
+            is_open: false,
             status: TargetStatus::Connecting,
             report: None,
             retry_at: 0,
+            due: None,
             leaves: false,
             backlog: Backlog::default(),
             posting: None,
@@ -293,8 +330,9 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
     /// Those of [`Cq::poll`].
     pub fn lap(&mut self, end: u64) -> Result<(), Error> {
         for index in 0..self.links.len() {
-            let is_late =
-                |sending: &&Sending| sending.target == index && !sending.has_ended() && self.is_in_place(sending, end);
+            let is_late = |sending: &&Sending| {
+                sending.target == index && sending.is_in_progress() && self.is_in_place(sending, end)
+            };
             if self.sendings.iter().flatten().any(|sending| is_late(&sending)) {
                 self.fail(index, CqError::TimedOut.into(), None);
             }
@@ -306,9 +344,8 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
     /// [`Initiator::send_grain`](crate::Initiator::send_grain).
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a flow of samples, an index below that of an earlier transfer, slices that the layout
-    /// does not have or that do not follow the last ones, or parts of a grain over a provider
-    /// without order.
+    /// [`Error::Invalid`] for a flow of samples, an index below that of an earlier transfer, or slices that the
+    /// layout does not have or that do not follow the last ones.
     #[doc(alias = "mxlFabricsInitiatorTransferGrain")]
     pub fn send_grain(&mut self, index: u64, slices: Range<u16>) -> Result<Fanout, Error> {
         self.send_slices(index, slices, false)
@@ -335,9 +372,6 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
         let next_slice = if index == self.next { self.next_slice } else { 0 };
         if !invalid && start != next_slice {
             return Err(Error::Invalid("the slices do not follow the last ones of the grain: send them without gaps"));
-        }
-        if start != end && end - start < layout.slices && !self.is_ordered {
-            return Err(NO_ORDER);
         }
         self.free(index + 1);
         (self.next, self.next_slice) = (index, end);
@@ -389,7 +423,7 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
     /// Number of transfers that have not ended.
     #[must_use]
     pub fn in_progress(&self) -> usize {
-        self.sendings.iter().flatten().filter(|sending| !sending.has_ended()).count()
+        self.sendings.iter().flatten().filter(|sending| sending.is_in_progress()).count()
     }
 
     /// Makes progress, and returns the next event: call it until it returns `None`. `now` is the
@@ -399,53 +433,33 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
     /// Those of [`Cq::poll`] and [`EventQueue::poll`].
     #[doc(alias = "mxlFabricsInitiatorMakeProgressNonBlocking")]
     pub fn poll(&mut self, now: u64) -> Result<Option<InitiatorEvent>, Error> {
-        while let Some(event) = self.eq.poll()? {
-            self.connected(event, now);
+        while let Some((index, result)) = self.outgoing.next()? {
+            match result {
+                Ok(()) => self.reach(index),
+                Err(errno) => self.fail(index, Error::Provider(errno), Some(now)),
+            }
         }
         self.complete()?;
         for index in 0..self.links.len() {
             self.connect(index, now);
             self.post(index);
         }
+        if core::mem::take(&mut self.has_failed) {
+            self.complete()?;
+        }
         Ok(self.report())
     }
 
-    fn connected(&mut self, event: EqEvent<'m, T>, now: u64) {
-        for index in 0..self.links.len() {
-            let Some((_, Some(link))) = self.links.get_mut(index) else { continue };
-            let (ends, errno) = match (&event, &link.state) {
-                (EqEvent::Connected(event), State::Connecting(endpoint)) if event.is_of(endpoint) => {
-                    let State::Connecting(endpoint) = core::mem::replace(&mut link.state, State::Idle) else { return };
-                    match endpoint.established(event) {
-                        Ok(endpoint) => {
-                            (link.state, link.status, link.report) =
-                                (State::Connected(endpoint), TargetStatus::Ready, Some(Ok(())));
-                            link.position = None;
-                        }
-                        Err(endpoint) => link.state = State::Connecting(endpoint),
-                    }
-                    return;
-                }
-                (EqEvent::Shutdown(event), State::Connecting(endpoint)) => (event.is_of(endpoint), Errno::ECONNRESET),
-                (EqEvent::Shutdown(event), State::Connected(endpoint)) => (event.is_of(endpoint), Errno::ECONNRESET),
-                (EqEvent::Failed(failure), State::Connecting(endpoint)) => {
-                    (failure.is_of(endpoint), failure.fault.errno)
-                }
-                (EqEvent::Failed(failure), State::Connected(endpoint)) => {
-                    (failure.is_of(endpoint), failure.fault.errno)
-                }
-                _ => continue,
-            };
-            if ends {
-                return self.fail(index, Error::Provider(errno), Some(now));
-            }
-        }
+    fn reach(&mut self, index: usize) {
+        let Some((_, Some(link))) = self.links.get_mut(index) else { return };
+        (link.status, link.report, link.position) = (TargetStatus::Ready, Some(Ok(())), None);
     }
 
-    /// Closes the connection. Operations in flight complete with an error.
+    /// Closes the endpoint. Operations in flight complete with an error.
     pub(super) fn fail(&mut self, index: usize, error: Error, now: Option<u64>) {
         let Some((_, Some(link))) = self.links.get_mut(index) else { return };
-        link.state = State::Idle;
+        self.outgoing.close(index);
+        (link.is_open, link.due, self.has_failed) = (false, None, true);
         link.retry_at = now.map_or(0, |now| now.saturating_add(self.attr.retry));
         if !matches!(link.status, TargetStatus::Failed(_)) {
             (link.status, link.report) = (TargetStatus::Failed(error), Some(Err(error)));
@@ -460,53 +474,73 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
 
     fn complete(&mut self) -> Result<(), Error> {
         loop {
-            let (sending, result) = match self.cq.poll()? {
+            let (number, result) = match self.cq.poll()? {
                 Some(Completion::Op(done)) => (done.buf().sending, done.result().map(|_| ())),
                 // Failures of a connection that ends.
                 Some(_) => continue,
                 None => return Ok(()),
             };
-            let Some(Some(sending)) = self.sendings.get_mut(sending) else { continue };
+            let Some(slot) = self.sendings.get_mut(number) else { continue };
+            let Some(sending) = slot else { continue };
             sending.in_flight -= 1;
+            if sending.is_reported {
+                slot.take_if(|sending| sending.in_flight == 0);
+                continue;
+            }
             if let (Source::Ring(_), Some(files)) = (&self.from, &self.source) {
                 sending.result = sending.result.and(files.check(sending.start));
             }
+            let target = sending.target;
             if let Err(error) = result {
                 sending.result = sending.result.and(Err(error.into()));
-                let (target, error) = (sending.target, sending.result.err().unwrap_or(error.into()));
+                let error = sending.result.err().unwrap_or(error.into());
                 self.fail(target, error, None);
+            } else if let Some((_, Some(link))) = self.links.get_mut(target) {
+                link.due = None;
             }
         }
     }
 
     fn connect(&mut self, index: usize, now: u64) {
-        let is_quiet = self.is_quiet(index);
-        let FabricsInitiator { links, cq, eq, domain, attr, .. } = self;
+        let (is_quiet, is_awaited) = (self.is_quiet(index), self.is_awaited(index));
+        let FabricsInitiator { links, outgoing, attr, .. } = self;
         let Some((_, Some(link))) = links.get_mut(index) else { return };
-        if let State::Connecting(_) = link.state
-            && attr.connect > 0
-            && now >= link.retry_at
-        {
-            return self.fail(index, UNANSWERED, Some(now));
+        if link.is_open {
+            let due = *link.due.get_or_insert(now.saturating_add(attr.connect));
+            if !is_awaited {
+                link.due = None;
+            } else if attr.connect > 0 && now >= due {
+                self.fail(index, UNANSWERED, Some(now));
+            }
+            return;
         }
-        let (State::Idle, false) = (&link.state, link.leaves) else { return };
         // Failed in a call without the time.
         if link.retry_at == 0 && matches!(link.status, TargetStatus::Failed(_)) {
             link.retry_at = now.saturating_add(attr.retry);
         }
         let is_due = link.status == TargetStatus::Connecting || attr.retry > 0 && now >= link.retry_at;
-        if !is_due || !is_quiet {
+        if !is_due || !is_quiet || link.leaves || link.report.is_some() {
             return;
         }
-        let opened = cq.msg_endpoint(Binding::to(eq), domain.info()).map_err(Error::from);
-        let connecting = opened.and_then(|endpoint| Ok(endpoint.connect(&link.address, &[]).map_err(|of| of.error)?));
-        match connecting {
-            Ok(endpoint) => {
-                (link.state, link.status) = (State::Connecting(endpoint), TargetStatus::Connecting);
-                link.retry_at = now.saturating_add(attr.connect);
+        match outgoing.open(index, &link.address) {
+            Ok(is_reached) => {
+                (link.is_open, link.status) = (true, TargetStatus::Connecting);
+                link.due = Some(now.saturating_add(attr.connect));
+                if is_reached {
+                    self.reach(index);
+                }
             }
             Err(error) => self.fail(index, error, Some(now)),
         }
+    }
+
+    /// Returns `true` if the target is to accept a connection, or, without connections, to complete
+    /// writes.
+    fn is_awaited(&self, index: usize) -> bool {
+        let Some((_, Some(link))) = self.links.get(index) else { return false };
+        let mut sendings = self.sendings.iter().flatten();
+        link.status == TargetStatus::Connecting
+            || !has_connections(&self.domain) && sendings.any(|of| of.target == index && of.is_in_progress())
     }
 
     fn is_quiet(&self, index: usize) -> bool {
@@ -514,15 +548,29 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
     }
 
     fn report(&mut self) -> Option<InitiatorEvent> {
-        let FabricsInitiator { links, sendings, .. } = self;
+        let FabricsInitiator { links, sendings, outgoing, .. } = self;
         for slot in sendings.iter_mut() {
-            let Some(Sending { target, start, end, result, .. }) = slot.filter(Sending::has_ended) else { continue };
-            *slot = None;
-            if let Some((target, Some(_))) = links.get(target) {
-                return Some(InitiatorEvent::Ended { target: *target, start, end, result });
+            let Some(sending) = slot.as_mut().filter(|sending| !sending.is_reported) else { continue };
+            let Sending { target, start, end, result, .. } = *sending;
+            let found = links.get(target).and_then(|(key, link)| Some((*key, link.as_ref()?.status)));
+            let result = match found {
+                _ if sending.has_ended() => {
+                    *slot = None;
+                    result
+                }
+                // The provider cannot end these.
+                Some((_, TargetStatus::Failed(error))) => {
+                    sending.is_reported = true;
+                    result.and(Err(error))
+                }
+                _ => continue,
+            };
+            if let Some((target, _)) = found {
+                return Some(InitiatorEvent::Ended { target, start, end, result });
             }
         }
-        let is_busy = |index: usize| sendings.iter().flatten().any(|sending| sending.target == index);
+        let is_busy =
+            |index: usize| sendings.iter().flatten().any(|sending| sending.target == index && !sending.is_reported);
         (0..).zip(links.iter_mut()).find_map(|(index, (key, slot))| {
             let (target, link) = (*key, slot.as_mut()?);
             if let Some((from, to)) = link.backlog.take_passed() {
@@ -534,6 +582,7 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
             if !link.leaves || is_busy(index) || link.posting.is_some() {
                 return None;
             }
+            outgoing.release(index);
             (*slot, *key) = (None, target.next());
             Some(InitiatorEvent::Removed { target })
         })
@@ -541,18 +590,22 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
 }
 
 impl Sending {
-    pub(super) fn has_ended(&self) -> bool {
+    fn has_ended(&self) -> bool {
         self.is_posted && self.in_flight == 0
+    }
+
+    pub(super) fn is_in_progress(&self) -> bool {
+        !self.has_ended() && !self.is_reported
     }
 }
 
 const UNANSWERED: Error =
-    Error::Invalid("the target does not accept the connection in time: restart it, or raise `FabricsAttr::connect`");
+    Error::Invalid("the target does not answer in time: restart it, or raise `FabricsAttr::connect`");
 const NO_GRAINS: Error = Error::Invalid("the flow has samples: use the functions for samples");
 pub(super) const NO_SAMPLES: Error = Error::Invalid("the flow has grains: use the functions for grains");
 const GONE: Error = Error::Invalid("the flow has gone beyond these, or its ring is shorter: go on with later ones");
 
-impl<T: Connected, M: Buffer + Send> fmt::Debug for FabricsInitiator<'_, T, M> {
+impl<T: Transport, M: Buffer + Send> fmt::Debug for FabricsInitiator<'_, T, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FabricsInitiator").field("in_progress", &self.in_progress()).finish_non_exhaustive()
     }

@@ -1,15 +1,15 @@
 use loom_core::error::{OpenError, PostError};
-use loom_core::transport::Connected;
 use loom_core::vocabulary::{ImmediateData, MemoryKey, RemoteAddr};
-use loom_core::{Access, Buffer, CompletionLevel, Error, RemoteRegion, SendOptions, ThePeer};
+use loom_core::{Access, Buffer, CompletionLevel, Error, RemoteRegion, SendOptions, Transport};
 use loom_transfer::Plan;
 
 use super::super::{BounceBuffer, Immediate, Region};
-use super::initiator::{FabricsInitiator, NO_SAMPLES, Sending, State};
+use super::initiator::{FabricsInitiator, NO_SAMPLES, Sending};
 use super::{Part, Source};
 use crate::backlog;
 use crate::flow::Samples;
 use crate::layout::{FlowLayout, SampleLayout};
+use crate::link::TargetStatus;
 use crate::span::{Blocks, Span};
 
 pub(super) struct Posting {
@@ -27,7 +27,7 @@ pub(super) const fn block_len(layout: &SampleLayout, count: u32) -> u64 {
     BounceBuffer::HEADER_LEN + layout.word as u64 * layout.channels as u64 * count as u64
 }
 
-impl<T: Connected, M: Buffer + Send> FabricsInitiator<'_, T, M> {
+impl<T: Transport, M: Buffer + Send> FabricsInitiator<'_, T, M> {
     /// Returns `true` if it has posted writes.
     pub(super) fn post(&mut self, index: usize) -> bool {
         let mut has_posted = false;
@@ -38,7 +38,8 @@ impl<T: Connected, M: Buffer + Send> FabricsInitiator<'_, T, M> {
                 Err(error) => break error,
             };
             match posting {
-                Ok(()) => has_posted = true,
+                Ok(true) => has_posted = true,
+                Ok(false) => return has_posted,
                 Err(Error::Post(error)) if error.is_transient() => return has_posted,
                 Err(error) => break error,
             }
@@ -51,7 +52,7 @@ impl<T: Connected, M: Buffer + Send> FabricsInitiator<'_, T, M> {
     /// many.
     fn posting(&mut self, index: usize) -> Result<bool, Error> {
         let Some((_, Some(link))) = self.links.get_mut(index) else { return Ok(false) };
-        if !matches!(link.state, State::Connected(_)) {
+        if link.status != TargetStatus::Ready {
             return Ok(false);
         }
         if link.posting.is_some() {
@@ -67,8 +68,10 @@ impl<T: Connected, M: Buffer + Send> FabricsInitiator<'_, T, M> {
         {
             link.backlog.pass();
         }
-        let in_flight = self.sendings.iter().flatten().filter(|of| of.target == index && !of.has_ended()).count();
-        let Some(part) = link.backlog.first().filter(|_| in_flight < self.attr.transfers.into()) else {
+        let in_flight = self.sendings.iter().flatten().filter(|of| of.target == index && of.is_in_progress()).count();
+        // Immediate data without order arrives in order.
+        let most = if self.is_ordered { self.attr.transfers } else { 1 };
+        let Some(part) = link.backlog.first().filter(|_| in_flight < most.into()) else {
             return Ok(false);
         };
         let Some(number) = self.sendings.iter().position(Option::is_none) else { return Ok(false) };
@@ -116,7 +119,8 @@ impl<T: Connected, M: Buffer + Send> FabricsInitiator<'_, T, M> {
         link.posting =
             Some(Posting { sending: number, span: Span { sending: 0, blocks }, remote, data, block: 0, at: 0 });
         let (start, end) = (part.range().0, part.end(&self.layout));
-        let sending = Sending { target: index, start, end, in_flight: 0, is_posted: false, result: Ok(()) };
+        let sending =
+            Sending { target: index, start, end, in_flight: 0, is_posted: false, is_reported: false, result: Ok(()) };
         if let Some(slot) = self.sendings.get_mut(number) {
             *slot = Some(sending);
         }
@@ -141,11 +145,12 @@ impl<T: Connected, M: Buffer + Send> FabricsInitiator<'_, T, M> {
         Ok(())
     }
 
-    fn post_next(&mut self, index: usize) -> Result<(), Error> {
-        let FabricsInitiator { links, sendings, from, attr, piece, .. } = self;
-        let Some((_, Some(link))) = links.get_mut(index) else { return Ok(()) };
-        let (State::Connected(endpoint), Some(posting)) = (&link.state, &mut link.posting) else { return Ok(()) };
-        let Some(Some(sending)) = sendings.get_mut(posting.sending) else { return Ok(()) };
+    /// Returns `false` if the next write waits for others.
+    fn post_next(&mut self, index: usize) -> Result<bool, Error> {
+        let FabricsInitiator { links, sendings, from, attr, piece, outgoing, is_ordered, .. } = self;
+        let Some((_, Some(link))) = links.get_mut(index) else { return Ok(false) };
+        let Some(posting) = &mut link.posting else { return Ok(false) };
+        let Some(Some(sending)) = sendings.get_mut(posting.sending) else { return Ok(false) };
         let (local, offset, len, blocks) = match posting.span.blocks {
             Blocks::Slices { .. } => {
                 let block = posting.span.block(posting.block);
@@ -158,6 +163,9 @@ impl<T: Connected, M: Buffer + Send> FabricsInitiator<'_, T, M> {
         let rest = len - posting.at;
         let now = rest.min(*piece);
         let is_last = now == rest && posting.block + 1 == blocks;
+        if is_last && !*is_ordered && sending.in_flight > 0 {
+            return Ok(false);
+        }
         let part = Part::new(from, local + posting.at, now, posting.sending).ok_or(PostError::OutOfBounds)?;
         let len = usize::try_from(now).map_err(|_| PostError::OutOfBounds)?;
         let remote = posting.remote.part(offset + posting.at, len).ok_or(PostError::OutOfBounds)?;
@@ -166,7 +174,7 @@ impl<T: Connected, M: Buffer + Send> FabricsInitiator<'_, T, M> {
             level: Some(CompletionLevel::Delivery),
             ..SendOptions::default()
         };
-        endpoint.write_with(ThePeer, &[remote], options, part).map_err(|rejected| rejected.error)?;
+        outgoing.write(index, &remote, options, part)?;
         sending.in_flight += 1;
         posting.at += now;
         if now == rest {
@@ -176,6 +184,6 @@ impl<T: Connected, M: Buffer + Send> FabricsInitiator<'_, T, M> {
             sending.is_posted = true;
             link.posting = None;
         }
-        Ok(())
+        Ok(true)
     }
 }

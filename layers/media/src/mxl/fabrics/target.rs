@@ -1,25 +1,24 @@
 use core::fmt;
 use core::sync::atomic::{Ordering, fence};
+use std::boxed::Box;
 use std::string::String;
 use std::vec;
 use std::vec::Vec;
 
 use heapless::Deque;
-use loom_core::endpoint::{Binding, Connecting};
-use loom_core::eq::{ConnectionRequest, PassiveEndpoint};
 use loom_core::error::OpenError;
 use loom_core::exposed::Window;
 use loom_core::transport::Connected;
 use loom_core::vocabulary::RangeError;
-use loom_core::{
-    Access, Buffer, Completion, Cq, CqAttr, Domain, EqAttr, EqEvent, Errno, Error, EventQueue, Mr, MsgEndpoint,
-};
+use loom_core::{Access, Buffer, Completion, Cq, CqAttr, Domain, Error, Mr, Transport};
 
 use super::super::memory::Ring;
 use super::super::wire::take;
 use super::super::{BounceBuffer, FlowWriter, GrainHeader, Immediate, Region, TargetInfo};
 use super::arrivals::{Arrivals, Mark};
-use super::{FabricsAttr, provider, random, register, with_random_key};
+use super::connectionless::Receiver;
+use super::connections::Listener;
+use super::{Change, FabricsAttr, Incoming, has_connections, provider, random, register, with_random_key};
 use crate::flow::{Grain, Samples};
 use crate::layout::{FlowLayout, GrainLayout, SampleLayout};
 
@@ -98,11 +97,13 @@ const REJECTED: usize = 16;
 /// Offset in the padding of a header. Each connection begins with another value there.
 const PADDING: usize = 8184;
 
-/// Receiver of one flow from MXL's initiators or a [`FabricsInitiator`](super::FabricsInitiator),
-/// one at a time.
+/// Receiver of one flow from MXL's initiators or a [`FabricsInitiator`](super::FabricsInitiator).
 ///
 /// Listens at one address. While an initiator is connected, others are rejected. Indices of grains,
 /// and numbers of samples, increase on a connection.
+///
+/// A connectionless target does not detect initiators. Several may write, within half a ring of
+/// each other, and what one of them sends again is rejected.
 ///
 /// MXL has no credit: the initiator writes into the ring at any time. A program copies a grain, and
 /// requests it again: [`grain`](Self::grain) returns `None` if it was overwritten. If an initiator
@@ -132,12 +133,9 @@ const PADDING: usize = 8184;
 /// # }
 /// ```
 #[doc(alias = "mxlFabricsTarget")]
-pub struct FabricsTarget<'m, T: Connected, M: Buffer + Send> {
-    connection: Option<MsgEndpoint<'m, T, Vec<u8>>>,
-    accepting: Option<MsgEndpoint<'m, T, Vec<u8>, Connecting>>,
-    listener: PassiveEndpoint<'m, T>,
+pub struct FabricsTarget<'m, T: Transport, M: Buffer + Send> {
+    incoming: Box<dyn Incoming + 'm>,
     cq: Cq<'m, T, Vec<u8>>,
-    eq: EventQueue<'m, T>,
     memory: Mr<'m, T, M>,
     bounce: Option<(BounceBuffer, Mr<'m, T, Vec<u8>>)>,
     layout: FlowLayout,
@@ -157,12 +155,43 @@ pub struct FabricsTarget<'m, T: Connected, M: Buffer + Send> {
 }
 
 impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsTarget<'m, T, M> {
-    /// Listens at the address of the domain's info, and registers memory as the ring.
+    /// Listens at the address of the domain's info, or opens a connectionless endpoint, and
+    /// registers memory as the ring.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a domain without connections, a layout without header, or short memory, and those of
-    /// [`EventQueue::listen`] and [`Mr::open`].
+    /// [`Error::Invalid`] for a layout without header, or short memory, and those of
+    /// [`EventQueue::listen`](loom_core::EventQueue::listen), [`Cq::endpoint`] and [`Mr::open`].
     pub fn open(domain: &Domain<'m, T>, memory: M, layout: FlowLayout, attr: FabricsAttr) -> Result<Self, Error> {
+        if !has_connections(domain) {
+            return Self::open_connectionless(domain, memory, layout, attr);
+        }
+        let listen = |cq: &_, writes| Ok(Box::new(Listener::open(domain, cq, writes)?) as Box<dyn Incoming + 'm>);
+        Self::open_over(domain, memory, layout, attr, listen)
+    }
+}
+
+impl<'m, T: Transport + 'm, M: Buffer + Send + 'm> FabricsTarget<'m, T, M> {
+    /// [`open`](Self::open) over a transport that may have no connections.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
+    pub fn open_connectionless(
+        domain: &Domain<'m, T>,
+        memory: M,
+        layout: FlowLayout,
+        attr: FabricsAttr,
+    ) -> Result<Self, Error> {
+        let open = |cq: &_, writes| Ok(Box::new(Receiver::open(domain, cq, writes)?) as Box<dyn Incoming + 'm>);
+        Self::open_over(domain, memory, layout, attr, open)
+    }
+
+    fn open_over(
+        domain: &Domain<'m, T>,
+        memory: M,
+        layout: FlowLayout,
+        attr: FabricsAttr,
+        incoming: impl FnOnce(&Cq<'m, T, Vec<u8>>, u16) -> Result<Box<dyn Incoming + 'm>, Error>,
+    ) -> Result<Self, Error> {
         let (access, slots) = match layout {
             FlowLayout::Grains(_, slots) => (Access::REMOTE_WRITE, slots as usize),
             FlowLayout::Samples(_) => (Access::READ, 0),
@@ -180,16 +209,12 @@ impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsTarget<'m, T, M> {
                 Some((bounce, Mr::open(domain, entries, with_random_key(domain, Access::REMOTE_WRITE))?))
             }
         };
-        let eq = EventQueue::open(domain, EqAttr::default())?;
         let cq = Cq::open(domain, CqAttr { endpoints: 4, ..CqAttr::new(attr.depth) })?;
-        let listener = eq.listen(domain.info())?;
         let places = bounce.as_ref().map_or(slots, |(bounce, _)| usize::try_from(bounce.entry_count).unwrap_or(0));
-        Ok(FabricsTarget {
-            connection: None,
-            accepting: None,
-            listener,
+        let incoming = incoming(&cq, u16::try_from(attr.depth).unwrap_or(u16::MAX))?;
+        let mut target = FabricsTarget {
+            incoming,
             cq,
-            eq,
             memory,
             bounce,
             layout,
@@ -203,7 +228,9 @@ impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsTarget<'m, T, M> {
             rejected: Deque::new(),
             epoch: 0,
             report: None,
-        })
+        };
+        target.begin();
+        Ok(target)
     }
 }
 
@@ -219,14 +246,14 @@ impl<'m, T: Connected + 'm> FabricsTarget<'m, T, Ring> {
     }
 }
 
-impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
+impl<T: Transport, M: Buffer + Send> FabricsTarget<'_, T, M> {
     /// Description by which initiators reach this target.
     ///
     /// # Errors
-    /// Those of [`PassiveEndpoint::address`].
+    /// Those of [`Endpoint::address`](loom_core::Endpoint::address).
     #[doc(alias = "mxlFabricsTargetSetup")]
     pub fn info(&self) -> Result<TargetInfo, Error> {
-        let address = self.listener.address()?;
+        let address = self.incoming.address()?;
         let (remote, count, stride, len) = match (&self.layout, &self.bounce) {
             (FlowLayout::Grains(layout, slots), _) => {
                 (self.memory.remote(), u64::from(*slots), layout.stride(), layout.len())
@@ -285,33 +312,41 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
                 }
                 continue;
             }
-            let is_open = self.connection.is_some() || self.ending.is_some();
+            let is_open = self.incoming.is_open() || self.ending.is_some();
             if is_open && self.gather()? {
                 continue;
             }
             // All that had arrived before has been reported.
             if let Some(error) = self.ending.take_if(|_| self.arrivals.is_empty()) {
-                self.connection = None;
+                self.incoming.close();
                 return Ok(Some(FabricsEvent::Detached { error }));
             }
-            let Some(event) = self.eq.poll()? else { return Ok(None) };
-            if let Some(event) = self.connecting(event) {
-                return Ok(Some(event));
+            match self.incoming.next()? {
+                Some(Change::Requested) => {
+                    self.begin();
+                    if let Err(error) = self.incoming.accept() {
+                        return Ok(Some(FabricsEvent::Unconnected { error }));
+                    }
+                }
+                Some(Change::Attached) => return Ok(Some(FabricsEvent::Attached)),
+                Some(Change::Unconnected(error)) => return Ok(Some(FabricsEvent::Unconnected { error })),
+                Some(Change::Ended(error)) => self.ending = Some(error),
+                None => return Ok(None),
             }
         }
     }
 
     /// Disconnects the initiator, for example if its host is silent. [`FabricsEvent::Detached`]
-    /// follows.
+    /// follows. Without connections, earlier numbers of another initiator are valid again.
     pub fn disconnect(&mut self) {
-        if self.connection.take().is_some() {
+        if self.incoming.close() {
             self.ending.get_or_insert(None);
         }
     }
 
     /// Returns `true` if an event may follow.
     fn gather(&mut self) -> Result<bool, Error> {
-        self.drain()?;
+        let was_quiet = self.drain()?;
         if !self.rejected.is_empty() {
             return Ok(true);
         }
@@ -319,7 +354,7 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
             return Ok(false);
         }
         let mut arrivals = core::mem::replace(&mut self.arrivals, Arrivals::new(0));
-        arrivals.read(|mark| self.header(mark));
+        arrivals.read(was_quiet, |mark| self.header(mark));
         self.arrivals = arrivals;
         // The headers are read before the queue.
         fence(Ordering::Acquire);
@@ -350,7 +385,7 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
         Ok(false)
     }
 
-    /// Before a connection: its grains have headers of their own.
+    /// Before an initiator: its grains have headers of their own.
     fn begin(&mut self) {
         (self.next, self.epoch) = (None, random());
         self.slots.fill(Slot::default());
@@ -360,64 +395,6 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
             // It has a header.
             let _ = slot.and_then(|slot| slot.copy_from(PADDING, &self.epoch.to_ne_bytes()));
         }
-    }
-
-    fn connecting(&mut self, event: EqEvent<'m, T>) -> Option<FabricsEvent> {
-        match event {
-            EqEvent::Request(request) if self.connection.is_some() => {
-                // The initiator tries again later.
-                let _ = request.reject(&[]);
-                None
-            }
-            // Instead of one that has not completed.
-            EqEvent::Request(request) => match self.accept(request) {
-                Ok(accepting) => {
-                    self.accepting = Some(accepting);
-                    None
-                }
-                Err(error) => Some(FabricsEvent::Unconnected { error }),
-            },
-            EqEvent::Connected(event) => match self.accepting.take()?.established(&event) {
-                Ok(connection) => {
-                    self.connection = Some(connection);
-                    Some(FabricsEvent::Attached)
-                }
-                Err(accepting) => {
-                    self.accepting = Some(accepting);
-                    None
-                }
-            },
-            EqEvent::Shutdown(event) => self.ended(None, |accepting| event.is_of(accepting), |of| event.is_of(of)),
-            EqEvent::Failed(failure) => {
-                let error = Error::Provider(failure.fault.errno);
-                self.ended(Some(error), |accepting| failure.is_of(accepting), |of| failure.is_of(of))
-            }
-            _ => None,
-        }
-    }
-
-    fn accept(&mut self, request: ConnectionRequest<'m, T>) -> Result<MsgEndpoint<'m, T, Vec<u8>, Connecting>, Error> {
-        let writes = u16::try_from(self.attr.depth).unwrap_or(u16::MAX);
-        let endpoint = request.endpoint(&self.cq, Binding::to(&self.eq).remote_writes(writes))?;
-        self.begin();
-        Ok(endpoint.accept(&[]).map_err(|rejected| rejected.error)?)
-    }
-
-    fn ended(
-        &mut self,
-        error: Option<Error>,
-        is_accepting: impl FnOnce(&MsgEndpoint<'m, T, Vec<u8>, Connecting>) -> bool,
-        is_connection: impl FnOnce(&MsgEndpoint<'m, T, Vec<u8>>) -> bool,
-    ) -> Option<FabricsEvent> {
-        if self.accepting.as_ref().is_some_and(is_accepting) {
-            self.accepting = None;
-            let error = error.unwrap_or(Error::Provider(Errno::ECONNRESET));
-            return Some(FabricsEvent::Unconnected { error });
-        }
-        if self.connection.as_ref().is_some_and(is_connection) {
-            self.ending = Some(error);
-        }
-        None
     }
 
     fn slot(&self, layout: &GrainLayout, place: usize) -> Result<Window<'_>, RangeError> {
@@ -558,9 +535,9 @@ fn entry_header(entry: Window<'_>) -> Option<(u64, u64)> {
     Some((u64::from_ne_bytes(take(&bytes, 0)), u64::from_ne_bytes(take(&bytes, 8))))
 }
 
-impl<T: Connected, M: Buffer + Send> fmt::Debug for FabricsTarget<'_, T, M> {
+impl<T: Transport, M: Buffer + Send> fmt::Debug for FabricsTarget<'_, T, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_connected = self.connection.is_some();
-        f.debug_struct("FabricsTarget").field("layout", &self.layout).field("is_connected", &is_connected).finish()
+        let is_open = self.incoming.is_open();
+        f.debug_struct("FabricsTarget").field("layout", &self.layout).field("is_open", &is_open).finish()
     }
 }

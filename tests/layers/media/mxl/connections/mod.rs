@@ -4,7 +4,6 @@ mod ends;
 
 use std::time::{Duration, Instant};
 
-use loom_core::exposed::Window;
 use loom_core::vocabulary::{EndpointAttributes, EndpointType};
 use loom_core::{
     Access, Caps, Cq, CqAttr, Domain as FabricDomain, EndpointAddr, EqAttr, EqEvent, EventQueue, Hints, ImmediateData,
@@ -15,18 +14,17 @@ use loom_fabric::ofi::{Local, Ofi};
 use loom_media::mxl::{
     FabricsAttr, FabricsEvent, FabricsInitiator, FabricsTarget, FlowReader, GrainHeader, Ring, TargetInfo,
 };
-use loom_media::{FlowLayout, GrainLayout, InitiatorEvent, SampleLayout, TargetKey, TargetStatus};
+use loom_media::{FlowLayout, InitiatorEvent, SampleLayout};
 use support::posting::LIMIT;
 
+use super::flows::{self, ATTR, GRAIN, grains, reported_once, ring, verify};
 use super::{Domain, payload, video};
 
 type T = Ofi<Local>;
 type Target<M = Vec<u8>> = FabricsTarget<'static, T, M>;
 type Initiator<M = Vec<u8>> = FabricsInitiator<'static, T, M>;
 
-/// Seventeen slices of two planes.
-const GRAIN: GrainLayout = GrainLayout { header: 8192, slice_len: [256, 128, 0, 0], slices: 17, slot_align: 1 };
-const ATTR: FabricsAttr = FabricsAttr { targets: 4, transfers: 4, depth: 64, batch: 480, retry: 1, connect: 0 };
+type World<M = Vec<u8>> = flows::World<T, M>;
 
 fn info(service: Option<&str>) -> Info<T> {
     let endpoint_attr = EndpointAttributes::of(EndpointType::MSG);
@@ -38,14 +36,6 @@ fn fabric() -> FabricDomain<'static, T> {
     FabricDomain::open(&info(None)).unwrap()
 }
 
-fn grains(slots: u32) -> FlowLayout {
-    FlowLayout::Grains(GRAIN, slots)
-}
-
-fn ring(layout: &FlowLayout) -> Vec<u8> {
-    vec![0; layout.bytes() as usize]
-}
-
 fn target(slots: u32) -> Target {
     Target::open(&fabric(), ring(&grains(slots)), grains(slots), ATTR).unwrap()
 }
@@ -54,84 +44,10 @@ fn initiator(slots: u32, attr: FabricsAttr) -> Initiator {
     Initiator::open(&fabric(), ring(&grains(slots)), grains(slots), 0, attr).unwrap()
 }
 
-fn byte(index: u64, at: usize) -> u8 {
-    (index as usize * 59 + at % 253) as u8
-}
-
 fn header_in_each_slot(header: &GrainHeader) -> Vec<u8> {
     let mut bytes = ring(&grains(5));
     bytes.chunks_exact_mut(GRAIN.len() as usize).for_each(|slot| slot[..28].copy_from_slice(&header.to_bytes()));
     bytes
-}
-
-/// Writes header and planes as MXL's writers do.
-fn fill(slot: Window<'_>, index: u64, is_invalid: bool) {
-    let valid = if is_invalid { 0 } else { GRAIN.slices };
-    let header = GrainHeader { index, is_invalid, grain_size: GRAIN.payload_len() as u32, total: GRAIN.slices, valid };
-    slot.copy_from(0, &header.to_bytes()).unwrap();
-    let payload: Vec<u8> = (0..GRAIN.payload_len() as usize).map(|at| byte(index, at)).collect();
-    slot.copy_from(8192, &payload).unwrap();
-}
-
-/// Checks that the grain is complete, and has the same index after the copy.
-fn verify(target: &Target, index: u64) {
-    let Some(grain) = target.grain(index) else { return };
-    let mut bytes = vec![0; GRAIN.len() as usize];
-    grain.window.copy_to(0, &mut bytes).unwrap();
-    if target.grain(index).is_some() {
-        assert!(bytes[8192..].iter().enumerate().all(|(at, of)| *of == byte(index, at)), "grain {index}");
-    }
-}
-
-struct World<M: loom_core::Buffer + Send + 'static> {
-    initiator: Initiator<M>,
-    began: Instant,
-    arrived: Vec<FabricsEvent>,
-    ended: Vec<InitiatorEvent>,
-}
-
-impl<M: loom_core::Buffer + Send + 'static> World<M> {
-    fn new(initiator: Initiator<M>) -> Self {
-        World { initiator, began: Instant::now(), arrived: Vec::new(), ended: Vec::new() }
-    }
-
-    fn turn<N: loom_core::Buffer + Send>(&mut self, targets: &mut [&mut Target<N>]) {
-        let now = self.began.elapsed().as_nanos() as u64;
-        self.ended.extend(self.initiator.poll(now).unwrap());
-        for target in targets {
-            self.arrived.extend(target.poll().unwrap());
-        }
-        assert!(self.began.elapsed() < LIMIT, "{:?} {:?}", self.arrived, self.ended);
-    }
-
-    fn until<N: loom_core::Buffer + Send>(&mut self, targets: &mut [&mut Target<N>], is_over: impl Fn(&Self) -> bool) {
-        while !is_over(self) {
-            self.turn(targets);
-        }
-    }
-
-    fn connect<N: loom_core::Buffer + Send>(&mut self, target: &mut Target<N>) -> TargetKey {
-        let key = self.initiator.add_target(target.info().unwrap()).unwrap();
-        self.until(&mut [target], |world| world.initiator.status(key) == Some(TargetStatus::Ready));
-        self.until(&mut [target], |world| world.arrived.contains(&FabricsEvent::Attached));
-        key
-    }
-
-    fn count(&self, event: FabricsEvent) -> usize {
-        self.arrived.iter().filter(|arrived| **arrived == event).count()
-    }
-}
-
-impl World<Vec<u8>> {
-    /// Waits for a free slot.
-    fn write(&mut self, targets: &mut [&mut Target], index: u64, is_invalid: bool) {
-        loop {
-            if let Some(slot) = self.initiator.grain(index).unwrap() {
-                return fill(slot, index, is_invalid);
-            }
-            self.turn(targets);
-        }
-    }
 }
 
 #[test]
@@ -208,30 +124,6 @@ fn samples_arrive_over_the_ends_of_both_rings() {
         }
         world.until(&mut [&mut target], |world| world.initiator.in_progress() == 0);
     }
-}
-
-/// Checks that each grain or sample is reported once, in order, as arrived or as lapped. Returns
-/// the end, and both counts.
-fn reported_once(events: impl IntoIterator<Item = FabricsEvent>, first: u64) -> (u64, u64, u64) {
-    let (mut next, mut arrived, mut lapped) = (first, 0, 0);
-    for event in events {
-        let (from, to) = match event {
-            FabricsEvent::Complete { index } => (index, index + 1),
-            FabricsEvent::Samples { start, count } => (start, start + u64::from(count)),
-            FabricsEvent::Lapped { from, to } => {
-                lapped += to - from;
-                assert_eq!(from, next, "{event:?}");
-                next = to;
-                continue;
-            }
-            FabricsEvent::Attached | FabricsEvent::Slices { .. } => continue,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(from, next, "{event:?}");
-        arrived += to - from;
-        next = to;
-    }
-    (next, arrived, lapped)
 }
 
 /// Faults 5 and 10 of MXL: data of a slow target is lost without an error. `fabrics::arrivals` has
@@ -422,7 +314,6 @@ fn targets_of_other_flows_providers_and_addresses_are_refused() {
     // As JSON, too.
     initiator.add_target(TargetInfo::parse(&info.to_string()).unwrap()).unwrap();
     assert!(initiator.add_target(info).is_err(), "it was added");
-    let message = Hints { caps: Caps::RMA, ..Hints::local("tcp;ofi_rxm") };
-    let domain = FabricDomain::open(&T::query(&message).unwrap().next().unwrap()).unwrap();
-    assert!(Target::open(&domain, ring(&grains(3)), grains(3), ATTR).is_err(), "it has no connections");
+    let refused = Target::open_connectionless(&fabric(), ring(&grains(3)), grains(3), ATTR);
+    assert!(refused.is_err(), "the endpoints have connections");
 }
