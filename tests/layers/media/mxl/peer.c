@@ -1,8 +1,9 @@
-/* Peer of MXL's fabrics over tcp that uses libfabric alone: five slots of 17 slices of 256 bytes,
- * or two channels of 4-byte samples. It verifies the fields of headers, and each byte behind them.
+/* Peer of MXL's fabrics that uses libfabric alone, with connections (tcp) or without (shm): five
+ * slots of 17 slices of 256 bytes, or two channels of 4-byte samples. It verifies the fields of
+ * headers, and each byte behind them.
  *
- *   peer target video|audio COUNT      prints its info as JSON, then a line for each grain or block
- *   peer initiator video|audio COUNT   reads the info of a target from its standard input
+ *   peer target video|audio COUNT tcp|shm      prints its info as JSON, then a line for each grain or block
+ *   peer initiator video|audio COUNT tcp|shm   reads the info of a target from its standard input
  */
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -14,7 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <poll.h>
 #include <time.h>
+#include <unistd.h>
 
 #define HEADER 8192
 #define SLICES 17
@@ -41,6 +44,10 @@ static struct fid_domain *domain;
 static struct fid_cq *cq;
 static struct fid_eq *eq;
 static struct fid_ep *ep;
+/* Without connections. */
+static struct fid_av *av;
+static fi_addr_t to;
+static const char *provider;
 static uint8_t *memory;
 static struct fid_mr *regions[64];
 static time_t deadline;
@@ -60,20 +67,45 @@ static void in_time(void)
 		fail("too late");
 }
 
+static void close_endpoint(void)
+{
+	if (ep)
+		fi_close(&ep->fid);
+	ep = NULL;
+}
+
+static int is_connectionless(void) { return !strcmp(provider, "shm"); }
+
 static void open_fabric(uint64_t caps)
 {
+	/* Names of shm are of one process. */
+	char node[32] = "127.0.0.1";
+	if (is_connectionless())
+		snprintf(node, sizeof node, "mxl-peer-%d", (int)getpid());
 	struct fi_info *hints = fi_allocinfo();
 	hints->caps = FI_RMA | caps;
-	hints->fabric_attr->prov_name = strdup("tcp");
-	hints->ep_attr->type = FI_EP_MSG;
+	hints->fabric_attr->prov_name = strdup(provider);
+	hints->ep_attr->type = is_connectionless() ? FI_EP_RDM : FI_EP_MSG;
 	hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-	CHECK(fi_getinfo(FI_VERSION(1, 17), "127.0.0.1", NULL, FI_SOURCE, hints, &info));
+	CHECK(fi_getinfo(FI_VERSION(1, 17), node, NULL, FI_SOURCE, hints, &info));
 	CHECK(fi_fabric(info->fabric_attr, &fabric, NULL));
 	CHECK(fi_domain(fabric, info, &domain, NULL));
 	struct fi_eq_attr eq_attr = {.size = 8, .wait_obj = FI_WAIT_UNSPEC};
-	CHECK(fi_eq_open(fabric, &eq_attr, &eq, NULL));
+	if (!is_connectionless())
+		CHECK(fi_eq_open(fabric, &eq_attr, &eq, NULL));
 	struct fi_cq_attr cq_attr = {.size = 64, .format = FI_CQ_FORMAT_DATA, .wait_obj = FI_WAIT_UNSPEC};
+	if (is_connectionless())
+		cq_attr.wait_obj = FI_WAIT_NONE;
 	CHECK(fi_cq_open(domain, &cq_attr, &cq, NULL));
+	if (!is_connectionless())
+		return;
+	struct fi_av_attr av_attr = {.type = FI_AV_TABLE, .count = 4};
+	CHECK(fi_av_open(domain, &av_attr, &av, NULL));
+	CHECK(fi_endpoint(domain, info, &ep, NULL));
+	atexit(close_endpoint);
+	CHECK(fi_ep_bind(ep, &av->fid, 0));
+	CHECK(fi_ep_bind(ep, &cq->fid, FI_RECV | FI_TRANSMIT));
+	CHECK(fi_enable(ep));
 }
 
 static void open_regions(int count, size_t len, uint64_t access)
@@ -111,19 +143,23 @@ static void base64(const uint8_t *in, size_t len)
 	}
 }
 
-static void print_info(struct fid_pep *pep, int count, size_t len, int audio)
+static void print_info(fid_t of, int count, size_t len, int audio)
 {
 	uint8_t address[64];
 	size_t address_len = sizeof address;
-	CHECK(fi_getname(&pep->fid, address, &address_len));
+	CHECK(fi_getname(of, address, &address_len));
 	printf("{\"addressFormat\":%u,", info->addr_format);
 	if (audio)
 		printf("\"bounceBufferInfo\":{\"entryCount\":\"%d\",\"entrySize\":\"%zu\"},", count, len);
 	printf("\"fabricAddress\":\"");
 	base64(address, address_len);
-	printf("\",\"id\":\"17\",\"provider\":\"tcp\",\"regions\":[");
-	for (int at = 0; at < count; at++)
-		printf("%s{\"addr\":\"0\",\"len\":\"%zu\",\"rkey\":\"%llu\"}", at ? "," : "", len, (unsigned long long)fi_mr_key(regions[at]));
+	printf("\",\"id\":\"17\",\"provider\":\"%s\",\"regions\":[", provider);
+	for (int at = 0; at < count; at++) {
+		int is_virtual = (info->domain_attr->mr_mode & FI_MR_VIRT_ADDR) != 0;
+		unsigned long long addr = is_virtual ? (unsigned long long)(uintptr_t)(memory + (size_t)at * len) : 0;
+		printf("%s{\"addr\":\"%llu\",\"len\":\"%zu\",\"rkey\":\"%llu\"}", at ? "," : "", addr, len,
+		       (unsigned long long)fi_mr_key(regions[at]));
+	}
 	printf("]}\n");
 	fflush(stdout);
 }
@@ -166,15 +202,13 @@ static void verify_block(uint32_t data, int number)
 	printf("%d: samples %llu to %llu\n", number, (unsigned long long)(head - count), (unsigned long long)head);
 }
 
-static void run_target(int audio, int count)
+static void accept_initiator(int audio)
 {
-	open_fabric(FI_REMOTE_WRITE);
-	open_regions(audio ? ENTRIES : SLOTS, audio ? ENTRY : SLOT, FI_REMOTE_WRITE);
 	struct fid_pep *pep;
 	CHECK(fi_passive_ep(fabric, info, &pep, NULL));
 	CHECK(fi_pep_bind(pep, &eq->fid, 0));
 	CHECK(fi_listen(pep));
-	print_info(pep, audio ? ENTRIES : SLOTS, audio ? ENTRY : SLOT, audio);
+	print_info(&pep->fid, audio ? ENTRIES : SLOTS, audio ? ENTRY : SLOT, audio);
 	struct fi_eq_cm_entry event;
 	if (next_event(&event) != FI_CONNREQ)
 		fail("not a request");
@@ -185,6 +219,16 @@ static void run_target(int audio, int count)
 	CHECK(fi_accept(ep, &zero, 1));
 	if (next_event(&event) != FI_CONNECTED)
 		fail("not connected");
+}
+
+static void run_target(int audio, int count)
+{
+	open_fabric(FI_REMOTE_WRITE);
+	open_regions(audio ? ENTRIES : SLOTS, audio ? ENTRY : SLOT, FI_REMOTE_WRITE);
+	if (is_connectionless())
+		print_info(&ep->fid, audio ? ENTRIES : SLOTS, audio ? ENTRY : SLOT, audio);
+	else
+		accept_initiator(audio);
 	for (int number = 0; number < count; in_time()) {
 		struct fi_cq_data_entry entry;
 		ssize_t read = fi_cq_read(cq, &entry, 1);
@@ -200,7 +244,15 @@ static void run_target(int audio, int count)
 		fflush(stdout);
 		number++;
 	}
-	/* The peer disconnects. */
+	struct fi_eq_cm_entry event;
+	/* The peer disconnects, or closes the standard input. */
+	struct pollfd input = {.fd = 0, .events = POLLIN};
+	for (; is_connectionless(); in_time()) {
+		struct fi_cq_data_entry unused;
+		fi_cq_read(cq, &unused, 0);
+		if (poll(&input, 1, 0) != 0)
+			return;
+	}
 	if (next_event(&event) != FI_SHUTDOWN)
 		fail("not a shutdown");
 }
@@ -208,9 +260,10 @@ static void run_target(int audio, int count)
 static void write_part(struct fid_mr *mr, void *from, size_t len, uint64_t addr, uint64_t key, int last, uint64_t data)
 {
 	struct iovec iov = {from, len};
-	struct fi_rma_iov to = {addr, len, key};
+	struct fi_rma_iov range = {addr, len, key};
 	void *desc = fi_mr_desc(mr);
-	struct fi_msg_rma msg = {.msg_iov = &iov, .desc = &desc, .iov_count = 1, .rma_iov = &to, .rma_iov_count = 1, .data = data};
+	struct fi_msg_rma msg = {
+		.msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = to, .rma_iov = &range, .rma_iov_count = 1, .data = data};
 	ssize_t posted;
 	struct fi_cq_data_entry entry;
 	while ((posted = fi_writemsg(ep, &msg, FI_DELIVERY_COMPLETE | (last ? FI_REMOTE_CQ_DATA : 0))) == -FI_EAGAIN) {
@@ -249,13 +302,18 @@ static void run_initiator(int audio, int count)
 	}
 	open_fabric(FI_WRITE);
 	open_regions(1, audio ? ENTRY : SLOT, FI_WRITE);
-	CHECK(fi_endpoint(domain, info, &ep, NULL));
-	CHECK(fi_ep_bind(ep, &cq->fid, FI_RECV | FI_TRANSMIT));
-	CHECK(fi_ep_bind(ep, &eq->fid, 0));
-	CHECK(fi_connect(ep, address, NULL, 0));
-	struct fi_eq_cm_entry event;
-	if (next_event(&event) != FI_CONNECTED)
-		fail("not connected");
+	if (is_connectionless()) {
+		if (address[address_len - 1] != 0 || fi_av_insert(av, address, 1, &to, 0, NULL) != 1)
+			fail("the address is not inserted");
+	} else {
+		CHECK(fi_endpoint(domain, info, &ep, NULL));
+		CHECK(fi_ep_bind(ep, &cq->fid, FI_RECV | FI_TRANSMIT));
+		CHECK(fi_ep_bind(ep, &eq->fid, 0));
+		CHECK(fi_connect(ep, address, NULL, 0));
+		struct fi_eq_cm_entry event;
+		if (next_event(&event) != FI_CONNECTED)
+			fail("not connected");
+	}
 	uint64_t head = 1000;
 	for (int number = 0; number < count; number++) {
 		if (audio) {
@@ -298,15 +356,15 @@ static void run_initiator(int audio, int count)
 
 int main(int argc, char **argv)
 {
-	if (argc != 4)
-		fail("peer target|initiator video|audio COUNT");
+	if (argc != 5)
+		fail("peer target|initiator video|audio COUNT tcp|shm");
+	provider = argv[4];
 	deadline = time(NULL) + 30;
 	int audio = !strcmp(argv[2], "audio"), count = atoi(argv[3]);
 	if (!strcmp(argv[1], "target"))
 		run_target(audio, count);
 	else
 		run_initiator(audio, count);
-	if (ep)
-		CHECK(fi_close(&ep->fid));
+	close_endpoint();
 	return 0;
 }

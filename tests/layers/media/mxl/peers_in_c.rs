@@ -30,7 +30,7 @@ struct Peer {
 }
 
 impl Peer {
-    fn start(role: &str, kind: &str, count: u32) -> Self {
+    fn start(role: &str, kind: &str, count: u32, provider: &str) -> Self {
         static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
         let program = PROGRAM.get_or_init(|| {
             let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/layers/media/mxl/peer.c");
@@ -42,7 +42,7 @@ impl Peer {
         });
         let mut command = Command::new(program);
         command
-            .args([role, kind, &count.to_string()])
+            .args([role, kind, &count.to_string(), provider])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -59,6 +59,7 @@ impl Peer {
 
     /// Waits for its end, which has its own limit.
     fn succeeds(mut self) -> Vec<String> {
+        drop(self.child.stdin.take());
         let mut text = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
         assert!(self.child.wait().unwrap().success(), "{text}");
@@ -69,6 +70,17 @@ impl Peer {
 fn hints(provider: &str) -> Hints<'_> {
     let endpoint_attr = EndpointAttributes::of(EndpointType::MSG);
     Hints { caps: Caps::RMA, endpoint_attr, ..Hints::local(provider) }
+}
+
+/// MXL's name of the provider.
+fn provider<T: Connected>(domain: &FabricDomain<'static, T>) -> &'static str {
+    if domain.info().provider() == "shm" { "shm" } else { "tcp" }
+}
+
+fn shm() -> FabricDomain<'static, Ofi<Local>> {
+    support::shared_memory::remove_at_exit();
+    let hints = Hints { provider: Some("shm"), caps: Caps::RMA, ..Hints::default() };
+    FabricDomain::open(&Ofi::query(&hints).unwrap().next().unwrap()).unwrap()
 }
 
 fn libfabric() -> FabricDomain<'static, Ofi<Local>> {
@@ -90,7 +102,7 @@ fn initiator_to<T: Connected + 'static>(
     layout: FlowLayout,
     count: u32,
 ) -> (FabricsInitiator<'static, T, Vec<u8>>, Peer) {
-    let mut peer = Peer::start("target", kind, count);
+    let mut peer = Peer::start("target", kind, count, provider(domain));
     let info = TargetInfo::parse(&peer.line()).unwrap();
     let mut initiator = FabricsInitiator::open(domain, vec![0; layout.bytes() as usize], layout, 100, ATTR).unwrap();
     let key = initiator.add_target(info).unwrap();
@@ -117,6 +129,7 @@ fn drain<T: Connected>(initiator: &mut FabricsInitiator<'static, T, Vec<u8>>) {
 fn a_target_in_c_receives_grains_slices_and_headers() {
     sends_grains(&libfabric());
     sends_grains(&tcp_in_rust());
+    sends_grains(&shm());
 }
 
 fn sends_grains<T: Connected + 'static>(domain: &FabricDomain<'static, T>) {
@@ -133,7 +146,8 @@ fn sends_grains<T: Connected + 'static>(domain: &FabricDomain<'static, T>) {
             1 => initiator.send_grain(index, 0..9).and_then(|_| initiator.send_grain(index, 9..17)),
             _ => initiator.send_grain(index, 0..17),
         };
-        assert_eq!(sent.unwrap().submitted, 1);
+        // The first write over `shm` waits until the peer is mapped.
+        assert_eq!(sent.map(|sent| sent.submitted + sent.deferred), Ok(1));
     }
     drain(&mut initiator);
     drop(initiator);
@@ -145,6 +159,7 @@ fn sends_grains<T: Connected + 'static>(domain: &FabricDomain<'static, T>) {
 fn a_target_in_c_receives_samples_in_entries_in_turn() {
     sends_samples(&libfabric());
     sends_samples(&tcp_in_rust());
+    sends_samples(&shm());
 }
 
 fn sends_samples<T: Connected + 'static>(domain: &FabricDomain<'static, T>) {
@@ -173,20 +188,24 @@ fn target_of<T: Connected + 'static>(
     count: u32,
 ) -> (FabricsTarget<'static, T, Vec<u8>>, Peer) {
     let target = FabricsTarget::open(domain, vec![0; layout.bytes() as usize], layout, ATTR).unwrap();
-    let mut peer = Peer::start("initiator", kind, count);
+    let mut peer = Peer::start("initiator", kind, count, provider(domain));
     writeln!(peer.child.stdin.take().unwrap(), "{}", target.info().unwrap()).unwrap();
     (target, peer)
 }
 
-/// Polls to the end of the connection.
+/// Polls to the end of the connection, or of the peer.
 fn received<T: Connected>(
     target: &mut FabricsTarget<'static, T, Vec<u8>>,
+    peer: &mut Peer,
     mut each: impl FnMut(&FabricsTarget<'static, T, Vec<u8>>, FabricsEvent),
 ) {
     let until = Instant::now() + LIMIT;
+    let is_connectionless = target.info().unwrap().provider == "shm";
     loop {
         assert!(Instant::now() < until);
+        let has_ended = is_connectionless && peer.child.try_wait().unwrap().is_some();
         match target.poll().unwrap() {
+            None if has_ended => break,
             Some(FabricsEvent::Detached { error: None }) => break,
             Some(FabricsEvent::Attached) => {}
             Some(event) => each(target, event),
@@ -199,12 +218,13 @@ fn received<T: Connected>(
 fn an_initiator_in_c_sends_grains_slices_and_headers() {
     receives_grains(&libfabric());
     receives_grains(&tcp_in_rust());
+    receives_grains(&shm());
 }
 
 fn receives_grains<T: Connected + 'static>(domain: &FabricDomain<'static, T>) {
-    let (mut target, peer) = target_of(domain, "video", GRAINS, 20);
+    let (mut target, mut peer) = target_of(domain, "video", GRAINS, 20);
     let mut events = Vec::new();
-    received(&mut target, |target, event| {
+    received(&mut target, &mut peer, |target, event| {
         if let FabricsEvent::Complete { index } = event {
             let mut bytes = vec![0; 17 * 256];
             target.grain(index).unwrap().window.copy_to(8192, &mut bytes).unwrap();
@@ -229,12 +249,13 @@ fn receives_grains<T: Connected + 'static>(domain: &FabricDomain<'static, T>) {
 fn an_initiator_in_c_sends_samples() {
     receives_samples(&libfabric());
     receives_samples(&tcp_in_rust());
+    receives_samples(&shm());
 }
 
 fn receives_samples<T: Connected + 'static>(domain: &FabricDomain<'static, T>) {
-    let (mut target, peer) = target_of(domain, "audio", SAMPLES, 40);
+    let (mut target, mut peer) = target_of(domain, "audio", SAMPLES, 40);
     let mut expected = 1000;
-    received(&mut target, |target, event| {
+    received(&mut target, &mut peer, |target, event| {
         let FabricsEvent::Samples { start, count } = event else { panic!("{event:?}") };
         assert_eq!(start, expected);
         expected += u64::from(count);
@@ -253,6 +274,7 @@ fn receives_samples<T: Connected + 'static>(domain: &FabricDomain<'static, T>) {
 fn a_target_in_c_refuses_a_wrong_byte() {
     sends_a_wrong_byte(&libfabric());
     sends_a_wrong_byte(&tcp_in_rust());
+    sends_a_wrong_byte(&shm());
 }
 
 fn sends_a_wrong_byte<T: Connected + 'static>(domain: &FabricDomain<'static, T>) {
@@ -269,4 +291,41 @@ fn sends_a_wrong_byte<T: Connected + 'static>(domain: &FabricDomain<'static, T>)
     let mut text = String::new();
     peer.child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
     assert_eq!(text, "a wrong byte\n");
+}
+
+#[test]
+fn a_target_in_c_that_ends_fails_in_time_and_frees_all_slots() {
+    let attr = FabricsAttr { connect: 100_000_000, ..ATTR };
+    let mut peer = Peer::start("target", "video", 2, "shm");
+    let mut initiator = FabricsInitiator::open(&shm(), vec![0; GRAINS.bytes() as usize], GRAINS, 100, attr).unwrap();
+    let key = initiator.add_target(TargetInfo::parse(&peer.line()).unwrap()).unwrap();
+    let (began, mut peer, mut index, mut ended) = (Instant::now(), Some(peer), 100, Vec::new());
+    while !matches!(initiator.status(key), Some(TargetStatus::Failed(_))) {
+        assert!(began.elapsed() < LIMIT, "{ended:?}");
+        ended.extend(initiator.poll(began.elapsed().as_nanos() as u64).unwrap());
+        if index == 102 && initiator.in_progress() == 0 && peer.is_some() {
+            assert_eq!(peer.take().unwrap().succeeds().len(), 2);
+        }
+        if index < 107 && initiator.in_progress() == 0 && initiator.status(key) == Some(TargetStatus::Ready) {
+            let header = GrainHeader { index, is_invalid: false, grain_size: 4352, total: 17, valid: 17 };
+            let slot = initiator.grain(index).unwrap().expect("free");
+            slot.copy_from(0, &header.to_bytes()).unwrap();
+            slot.copy_from(8192, &payload(index)).unwrap();
+            let _ = initiator.send_grain(index, 0..17).unwrap();
+            index += 1;
+        }
+    }
+    initiator.remove_target(key).unwrap();
+    while !ended.contains(&InitiatorEvent::Removed { target: key }) {
+        assert!(began.elapsed() < LIMIT, "{ended:?}");
+        ended.extend(initiator.poll(began.elapsed().as_nanos() as u64).unwrap());
+    }
+    let results = ended.iter().filter_map(|event| match event {
+        InitiatorEvent::Ended { start, result, .. } => Some((*start, result.is_ok())),
+        _ => None,
+    });
+    assert_eq!(results.collect::<Vec<_>>(), [(100, true), (101, true), (102, false)]);
+    for index in 103..120 {
+        assert!(initiator.grain(index).unwrap().is_some(), "grain {index}");
+    }
 }
