@@ -59,9 +59,9 @@
 //! Examples of the documentation, with the global allocator.
 //!
 //! ## `mxl`
-//! MXL's formats, its flows in shared memory, and its own peers over connections (`tcp`, or
-//! `loom-tcp` without libfabric), on Linux. Enables `std`. MXL's connectionless peers (`shm`,
-//! `efa`) are missing.
+//! MXL's formats, its flows in shared memory, and its own peers, on Linux: over connections (`tcp`,
+//! or `loom-tcp` without libfabric) and without (`shm`, with one version of libfabric on both
+//! sides. `efa` is untested). Enables `std`.
 
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]

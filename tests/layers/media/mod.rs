@@ -5,7 +5,7 @@
 //!
 //! | fault | tests |
 //! |---|---|
-//! | 1 parts without order | `grains::slices_become_valid_in_order_while_their_writes_overtake_each_other`, `samples::blocks_with_reordered_writes_are_whole_when_they_are_reported` |
+//! | 1 parts without order | `grains::slices_become_valid_in_order_while_their_writes_overtake_each_other`, `samples::blocks_with_reordered_writes_are_whole_when_they_are_reported`, `mxl::connectionless::bursts_of_slices_arrive_whole_and_in_order` |
 //! | 2 a refused part, 3 failed writes | `grains::each_grain_is_complete_or_lapped_when_operations_fail`, `m::ends::a_wrong_key_ends_transfers_with_an_error`, `m::ends::a_target_that_hangs_delays_no_other` |
 //! | 4 one receive for immediate data | `soft::modes::writes` of the core |
 //! | 5 lapped without a report | `targets::a_stalled_target_keeps_its_grains_and_delays_no_other`, `m::a_slow_target_reports_each_grain_once_as_complete_or_lapped`, `fabrics::arrivals` of the package |
@@ -17,7 +17,7 @@
 //! | 12 a write of no bytes | `peers_in_c::a_target_in_c_receives_grains_slices_and_headers`: a header is one write |
 //! | 15, 16, 18 memory of errors, states and closing | `targets::a_thousand_setups_and_teardowns_return_all_memory`, `fault_injection` of the core, AddressSanitizer over all of these |
 //! | 17 no node | `Hints::at` takes it |
-//! | 19 `max_msg_size` | `transfer::moving`, in MXL's mode `fabrics::tests` of the package |
+//! | 19 `max_msg_size` | `transfer::moving`, `mxl::connectionless::grains_longer_than_an_operation_arrive_in_parts` |
 //! | 20 infos of another kind | `mxl::formats::wrong_infos_are_refused_by_their_key`, `m::targets_of_other_flows_providers_and_addresses_are_refused` |
 //! | 21 headers of samples are reused | `samples_arrive_over_the_ends_of_both_rings`: each transfer has a block |
 //! | 22, 26 one completion for each call, blocking progress | `poll` takes all, and does not block |

@@ -1,11 +1,10 @@
 //! [`Arrivals`]: immediate data of writes that have arrived, matched with the headers in memory.
 //!
 //! Memory may be ahead of the queue: the header of a slot may belong to a later write, which is in
-//! progress or has its immediate data still in the queue. An initiator goes around the ring. With
-//! less immediate data than slots since the queue was empty, each belongs to its header, in any
-//! order. Otherwise, of the immediate data in the queue before the headers are read:
-//! - Of a slot, only the last may belong to the header, and only if no other follows after the
-//!   headers are read.
+//! progress or has its immediate data still in the queue. Initiators go around the ring. With less
+//! immediate data than slots since the queue was empty, each belongs to its header. Otherwise,
+//! writes are in order, so that of the immediate data in the queue before the headers are read:
+//! - Of a slot, only the last may belong to the header, and only if no other follows.
 //! - The newest one belongs to its header, unless the others follow around the ring.
 //! - From the newest one back, indices decrease. Another header belongs to a write in progress.
 
@@ -21,16 +20,14 @@ pub(super) struct Mark {
 
 pub(super) type Match<H> = (Mark, Option<H>);
 
-/// Memory for one mark of each place.
 pub(super) struct Arrivals<H> {
     places: usize,
-    /// In the order of arrival.
     marks: Vec<Mark>,
     /// Headers of the first marks.
     headers: Vec<Option<(u64, H)>>,
     /// The next one is the last.
     matches: Vec<(u64, Match<H>)>,
-    /// Number of marks since the queue was empty, now and at the last reading.
+    /// Marks since the queue was empty, now and at the last reading.
     noted: usize,
     read: usize,
     was_quiet: bool,
@@ -59,7 +56,6 @@ impl<H: Copy> Arrivals<H> {
         self.marks.is_empty()
     }
 
-    /// Reads the headers of all marks, after the queue was empty or not.
     pub(super) fn read(&mut self, was_quiet: bool, header: impl Fn(&Mark) -> Option<(u64, H)>) {
         (self.was_quiet, self.read) = (was_quiet, self.noted);
         self.headers.clear();

@@ -1,4 +1,4 @@
-//! Connectionless endpoints (`FI_EP_RDM`). Peers are addresses in vectors.
+//! Connectionless endpoints (`FI_EP_RDM`), with addresses of peers.
 
 use std::vec::Vec;
 
@@ -9,7 +9,7 @@ use loom_core::{
 
 use super::{Change, Incoming, Outgoing, Part};
 
-/// Endpoints of an initiator: closing that of one target ends its operations alone.
+/// One for each target: closing it ends no other operations.
 pub(super) struct Endpoints<'m, T: Transport, M: Buffer + Send> {
     routes: Vec<Option<Route<'m, T, M>>>,
     cq: Cq<'m, T, Part<'m, T, M>>,
@@ -18,11 +18,11 @@ pub(super) struct Endpoints<'m, T: Transport, M: Buffer + Send> {
 
 struct Route<'m, T: Transport, M: Buffer + Send> {
     endpoint: Endpoint<'m, T, Part<'m, T, M>>,
-    /// `None` for the next target: `shm` keeps endpoints open that others of the process have reached.
+    /// `None` between two targets: `shm` cannot close endpoints with peers in the process.
     peer: Option<Peer>,
 }
 
-/// Targets that an endpoint serves in turn. Over `shm`, a vector takes 256 addresses.
+/// At most 256 over `shm`.
 const TARGETS: usize = 128;
 
 impl<'m, T: Transport, M: Buffer + Send> Endpoints<'m, T, M> {
@@ -77,7 +77,6 @@ impl<'m, T: Transport, M: Buffer + Send> Outgoing<'m, T, M> for Endpoints<'m, T,
     }
 }
 
-/// Endpoint of a target.
 pub(super) struct Receiver<'m, T: Transport> {
     endpoint: Endpoint<'m, T, Vec<u8>>,
     begins_anew: bool,

@@ -1,4 +1,4 @@
-//! Connections (`FI_EP_MSG`) to targets, and of one initiator at a time.
+//! Connections (`FI_EP_MSG`).
 
 use std::vec::Vec;
 
@@ -21,7 +21,6 @@ enum State<'m, T: Connected, M: Buffer + Send> {
     Connected(MsgEndpoint<'m, T, Part<'m, T, M>>),
 }
 
-/// Connections of an initiator.
 pub(super) struct Connections<'m, T: Connected, M: Buffer + Send> {
     states: Vec<State<'m, T, M>>,
     cq: Cq<'m, T, Part<'m, T, M>>,
@@ -36,7 +35,6 @@ impl<'m, T: Connected, M: Buffer + Send> Connections<'m, T, M> {
         Ok(Connections { states, cq: cq.clone(), eq, domain: domain.clone() })
     }
 
-    /// Target of an event, and its outcome.
     fn target(&mut self, event: &EqEvent<'m, T>) -> Option<(usize, Result<(), Errno>)> {
         for (index, state) in self.states.iter_mut().enumerate() {
             let (ends, errno) = match (event, &*state) {
@@ -109,7 +107,6 @@ impl<'m, T: Connected, M: Buffer + Send> Outgoing<'m, T, M> for Connections<'m, 
     }
 }
 
-/// Listener of a target, and its connection.
 pub(super) struct Listener<'m, T: Connected> {
     connection: Option<MsgEndpoint<'m, T, Vec<u8>>>,
     accepting: Option<MsgEndpoint<'m, T, Vec<u8>, Connecting>>,

@@ -10,14 +10,15 @@ use loom_core::error::OpenError;
 use loom_core::exposed::Window;
 use loom_core::transport::Connected;
 use loom_core::vocabulary::{AddressFormat, EndpointType};
-use loom_core::{Access, Buffer, Completion, Cq, CqAttr, CqError, Domain, EndpointAddr, Error, Mr, Transport};
+use loom_core::{Access, Buffer, Cq, CqAttr, CqError, Domain, EndpointAddr, Error, Mr, Transport};
 
 use super::super::files::Files;
 use super::super::memory::Ring;
 use super::super::{FlowReader, MxlError, TargetInfo};
 use super::connectionless::Endpoints;
 use super::connections::Connections;
-use super::posting::{Posting, block_len};
+use super::links::{Link, Sending};
+use super::posting::block_len;
 use super::{FabricsAttr, Outgoing, Part, Source, has_connections, orders_writes, provider, register};
 use crate::backlog::{self, Backlog};
 use crate::flow::Samples;
@@ -25,42 +26,11 @@ use crate::layout::FlowLayout;
 use crate::link::{TargetKey, TargetStatus};
 use crate::{Fanout, InitiatorEvent};
 
-pub(super) struct Link {
-    pub(super) info: TargetInfo,
-    address: EndpointAddr,
-    /// The target has an endpoint.
-    is_open: bool,
-    pub(super) status: TargetStatus,
-    report: Option<Result<(), Error>>,
-    retry_at: u64,
-    /// Time of the failure if the target does not answer.
-    due: Option<u64>,
-    leaves: bool,
-    pub(super) backlog: Backlog,
-    pub(super) posting: Option<Posting>,
-    /// Entry of the next block of samples.
-    pub(super) entry: u64,
-    /// Grain of the last slices on this endpoint, and their end.
-    pub(super) position: Option<(u64, u16)>,
-}
-
-#[derive(Clone, Copy)]
-pub(super) struct Sending {
-    pub(super) target: usize,
-    pub(super) start: u64,
-    pub(super) end: u64,
-    pub(super) in_flight: usize,
-    pub(super) is_posted: bool,
-    /// Reported with writes in flight, which keep their memory.
-    pub(super) is_reported: bool,
-    pub(super) result: Result<(), Error>,
-}
-
 /// Sender of one flow to MXL's targets, or [`FabricsTarget`](super::FabricsTarget)s.
 ///
-/// The endpoint type of the domain's info decides: connections, or connectionless endpoints. A
-/// target that fails is connected again ([`FabricsAttr::retry`]). If the provider does not order
-/// writes, each transfer waits for the previous one, and its last write for the others.
+/// A target that fails is connected again ([`FabricsAttr::retry`]). If the provider does not order
+/// writes ([`MsgOrder::RMA_WAW`](loom_core::vocabulary::MsgOrder::RMA_WAW)), each transfer waits
+/// for the previous one, and its last write for the others.
 ///
 /// ```
 /// use core::time::Duration;
@@ -94,12 +64,12 @@ pub struct FabricsInitiator<'m, T: Transport, M: Buffer + Send> {
     pub(super) links: Vec<(TargetKey, Option<Link>)>,
     pub(super) sendings: Vec<Option<Sending>>,
     pub(super) outgoing: Box<dyn Outgoing<'m, T, M> + 'm>,
-    cq: Cq<'m, T, Part<'m, T, M>>,
+    pub(super) cq: Cq<'m, T, Part<'m, T, M>>,
     /// Memory of writes: the ring of grains, or a block of samples for each transfer.
     pub(super) from: Source<'m, T, M>,
     pub(super) memory: Rc<Mr<'m, T, M>>,
     pub(super) scratch: Vec<u8>,
-    domain: Domain<'m, T>,
+    pub(super) domain: Domain<'m, T>,
     pub(super) layout: FlowLayout,
     pub(super) attr: FabricsAttr,
     pub(super) piece: u64,
@@ -108,8 +78,7 @@ pub struct FabricsInitiator<'m, T: Transport, M: Buffer + Send> {
     pub(super) is_ordered: bool,
     next: u64,
     next_slice: u16,
-    /// Its operations in flight may have completed.
-    has_failed: bool,
+    pub(super) has_failed: bool,
 }
 
 impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsInitiator<'m, T, M> {
@@ -133,10 +102,7 @@ impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsInitiator<'m, T, M> {
 }
 
 impl<'m, T: Transport + 'm, M: Buffer + Send + 'm> FabricsInitiator<'m, T, M> {
-    /// [`open`](Self::open) over a transport that may have no connections.
-    ///
-    /// # Errors
-    /// Those of [`open`](Self::open).
+    /// [`open`](Self::open) for transports without connections.
     pub fn open_connectionless(
         domain: &Domain<'m, T>,
         memory: M,
@@ -324,7 +290,7 @@ impl<T: Transport, M: Buffer + Send> FabricsInitiator<'_, T, M> {
 
     /// Disconnects targets whose transfers keep grains below `end` from their slots, or have
     /// samples that the ring no longer has, and connects them again later. Over untested versions
-    /// of providers, operations keep their slots until they complete.
+    /// of providers, and `shm` in one process, operations keep their slots until they complete.
     ///
     /// # Errors
     /// Those of [`Cq::poll`].
@@ -430,7 +396,7 @@ impl<T: Transport, M: Buffer + Send> FabricsInitiator<'_, T, M> {
     /// time in nanoseconds of any clock.
     ///
     /// # Errors
-    /// Those of [`Cq::poll`] and [`EventQueue::poll`].
+    /// Those of [`Cq::poll`] and [`EventQueue::poll`](loom_core::EventQueue::poll).
     #[doc(alias = "mxlFabricsInitiatorMakeProgressNonBlocking")]
     pub fn poll(&mut self, now: u64) -> Result<Option<InitiatorEvent>, Error> {
         while let Some((index, result)) = self.outgoing.next()? {
@@ -449,158 +415,8 @@ impl<T: Transport, M: Buffer + Send> FabricsInitiator<'_, T, M> {
         }
         Ok(self.report())
     }
-
-    fn reach(&mut self, index: usize) {
-        let Some((_, Some(link))) = self.links.get_mut(index) else { return };
-        (link.status, link.report, link.position) = (TargetStatus::Ready, Some(Ok(())), None);
-    }
-
-    /// Closes the endpoint. Operations in flight complete with an error.
-    pub(super) fn fail(&mut self, index: usize, error: Error, now: Option<u64>) {
-        let Some((_, Some(link))) = self.links.get_mut(index) else { return };
-        self.outgoing.close(index);
-        (link.is_open, link.due, self.has_failed) = (false, None, true);
-        link.retry_at = now.map_or(0, |now| now.saturating_add(self.attr.retry));
-        if !matches!(link.status, TargetStatus::Failed(_)) {
-            (link.status, link.report) = (TargetStatus::Failed(error), Some(Err(error)));
-        }
-        link.backlog.pass_all();
-        if let Some(posting) = link.posting.take()
-            && let Some(Some(sending)) = self.sendings.get_mut(posting.sending)
-        {
-            (sending.is_posted, sending.result) = (true, sending.result.and(Err(error)));
-        }
-    }
-
-    fn complete(&mut self) -> Result<(), Error> {
-        loop {
-            let (number, result) = match self.cq.poll()? {
-                Some(Completion::Op(done)) => (done.buf().sending, done.result().map(|_| ())),
-                // Failures of a connection that ends.
-                Some(_) => continue,
-                None => return Ok(()),
-            };
-            let Some(slot) = self.sendings.get_mut(number) else { continue };
-            let Some(sending) = slot else { continue };
-            sending.in_flight -= 1;
-            if sending.is_reported {
-                slot.take_if(|sending| sending.in_flight == 0);
-                continue;
-            }
-            if let (Source::Ring(_), Some(files)) = (&self.from, &self.source) {
-                sending.result = sending.result.and(files.check(sending.start));
-            }
-            let target = sending.target;
-            if let Err(error) = result {
-                sending.result = sending.result.and(Err(error.into()));
-                let error = sending.result.err().unwrap_or(error.into());
-                self.fail(target, error, None);
-            } else if let Some((_, Some(link))) = self.links.get_mut(target) {
-                link.due = None;
-            }
-        }
-    }
-
-    fn connect(&mut self, index: usize, now: u64) {
-        let (is_quiet, is_awaited) = (self.is_quiet(index), self.is_awaited(index));
-        let FabricsInitiator { links, outgoing, attr, .. } = self;
-        let Some((_, Some(link))) = links.get_mut(index) else { return };
-        if link.is_open {
-            let due = *link.due.get_or_insert(now.saturating_add(attr.connect));
-            if !is_awaited {
-                link.due = None;
-            } else if attr.connect > 0 && now >= due {
-                self.fail(index, UNANSWERED, Some(now));
-            }
-            return;
-        }
-        // Failed in a call without the time.
-        if link.retry_at == 0 && matches!(link.status, TargetStatus::Failed(_)) {
-            link.retry_at = now.saturating_add(attr.retry);
-        }
-        let is_due = link.status == TargetStatus::Connecting || attr.retry > 0 && now >= link.retry_at;
-        if !is_due || !is_quiet || link.leaves || link.report.is_some() {
-            return;
-        }
-        match outgoing.open(index, &link.address) {
-            Ok(is_reached) => {
-                (link.is_open, link.status) = (true, TargetStatus::Connecting);
-                link.due = Some(now.saturating_add(attr.connect));
-                if is_reached {
-                    self.reach(index);
-                }
-            }
-            Err(error) => self.fail(index, error, Some(now)),
-        }
-    }
-
-    /// Returns `true` if the target is to accept a connection, or, without connections, to complete
-    /// writes.
-    fn is_awaited(&self, index: usize) -> bool {
-        let Some((_, Some(link))) = self.links.get(index) else { return false };
-        let mut sendings = self.sendings.iter().flatten();
-        link.status == TargetStatus::Connecting
-            || !has_connections(&self.domain) && sendings.any(|of| of.target == index && of.is_in_progress())
-    }
-
-    fn is_quiet(&self, index: usize) -> bool {
-        !self.sendings.iter().flatten().any(|sending| sending.target == index)
-    }
-
-    fn report(&mut self) -> Option<InitiatorEvent> {
-        let FabricsInitiator { links, sendings, outgoing, .. } = self;
-        for slot in sendings.iter_mut() {
-            let Some(sending) = slot.as_mut().filter(|sending| !sending.is_reported) else { continue };
-            let Sending { target, start, end, result, .. } = *sending;
-            let found = links.get(target).and_then(|(key, link)| Some((*key, link.as_ref()?.status)));
-            let result = match found {
-                _ if sending.has_ended() => {
-                    *slot = None;
-                    result
-                }
-                // The provider cannot end these.
-                Some((_, TargetStatus::Failed(error))) => {
-                    sending.is_reported = true;
-                    result.and(Err(error))
-                }
-                _ => continue,
-            };
-            if let Some((target, _)) = found {
-                return Some(InitiatorEvent::Ended { target, start, end, result });
-            }
-        }
-        let is_busy =
-            |index: usize| sendings.iter().flatten().any(|sending| sending.target == index && !sending.is_reported);
-        (0..).zip(links.iter_mut()).find_map(|(index, (key, slot))| {
-            let (target, link) = (*key, slot.as_mut()?);
-            if let Some((from, to)) = link.backlog.take_passed() {
-                return Some(InitiatorEvent::Passed { target, from, to });
-            }
-            if let Some(result) = link.report.take() {
-                return Some(InitiatorEvent::Target { target, result });
-            }
-            if !link.leaves || is_busy(index) || link.posting.is_some() {
-                return None;
-            }
-            outgoing.release(index);
-            (*slot, *key) = (None, target.next());
-            Some(InitiatorEvent::Removed { target })
-        })
-    }
 }
 
-impl Sending {
-    fn has_ended(&self) -> bool {
-        self.is_posted && self.in_flight == 0
-    }
-
-    pub(super) fn is_in_progress(&self) -> bool {
-        !self.has_ended() && !self.is_reported
-    }
-}
-
-const UNANSWERED: Error =
-    Error::Invalid("the target does not answer in time: restart it, or raise `FabricsAttr::connect`");
 const NO_GRAINS: Error = Error::Invalid("the flow has samples: use the functions for samples");
 pub(super) const NO_SAMPLES: Error = Error::Invalid("the flow has grains: use the functions for grains");
 const GONE: Error = Error::Invalid("the flow has gone beyond these, or its ring is shorter: go on with later ones");

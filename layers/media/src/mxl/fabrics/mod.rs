@@ -1,4 +1,4 @@
-//! MXL's fabrics on the wire, over connections or connectionless endpoints.
+//! MXL's fabrics on the wire.
 //!
 //! An initiator writes the header and slices of a grain into the slot of the target, or a block of
 //! samples into the next entry of its bounce buffer. The immediate data of the last write names the
@@ -9,7 +9,9 @@
 mod arrivals;
 mod connectionless;
 mod connections;
+mod event;
 mod initiator;
+mod links;
 mod posting;
 mod target;
 
@@ -27,8 +29,9 @@ use loom_core::{
     Access, Buffer, Domain, EndpointAddr, Errno, Error, Mr, RemoteRegion, SendOptions, SourceBuffer, Transport,
 };
 
+pub use self::event::FabricsEvent;
 pub use self::initiator::FabricsInitiator;
-pub use self::target::{FabricsEvent, FabricsTarget};
+pub use self::target::FabricsTarget;
 use super::FlowDefinition;
 use super::wire::HEADER_LEN;
 use crate::layout::FlowLayout;
@@ -48,8 +51,8 @@ pub struct FabricsAttr {
     /// Time in nanoseconds after which an initiator connects to a failed target again. 0: a target
     /// fails for good.
     pub retry: u64,
-    /// Time in nanoseconds for a target to accept a connection, or for one without connections to
-    /// complete a write. 0: no limit.
+    /// Time in nanoseconds for a target to accept a connection, or, if connectionless, a write.
+    /// 0: no limit.
     pub connect: u64,
 }
 
@@ -87,12 +90,11 @@ fn register<'m, T: Transport, M: Buffer + Send + 'm>(
     Ok(region)
 }
 
-/// Endpoints of an initiator.
 trait Outgoing<'m, T: Transport, M: Buffer + Send> {
-    /// Returns `true` if the target is reached at once. Otherwise an event follows.
+    /// Returns `true` if no event follows.
     fn open(&mut self, index: usize, to: &EndpointAddr) -> Result<bool, Error>;
 
-    /// Operations in flight complete with an error, unless the provider cannot close the endpoint.
+    /// Operations in flight complete with an error, if the provider can close the endpoint.
     fn close(&mut self, index: usize);
 
     /// Without operations in flight.
@@ -100,7 +102,7 @@ trait Outgoing<'m, T: Transport, M: Buffer + Send> {
         self.close(index);
     }
 
-    /// Next event: a target that is reached, or no longer.
+    /// Target that is connected, or no longer.
     fn next(&mut self) -> Result<Option<(usize, Result<(), Errno>)>, Error>;
 
     fn write(
@@ -112,19 +114,15 @@ trait Outgoing<'m, T: Transport, M: Buffer + Send> {
     ) -> Result<(), PostError>;
 }
 
-/// Endpoints of a target.
 trait Incoming {
     fn address(&self) -> Result<EndpointAddr, Error>;
 
-    /// Returns `true` if writes may arrive.
     fn is_open(&self) -> bool;
 
     fn next(&mut self) -> Result<Option<Change>, Error>;
 
-    /// Accepts the initiator that has requested it.
     fn accept(&mut self) -> Result<(), Error>;
 
-    /// Returns `false` without an initiator.
     fn close(&mut self) -> bool;
 }
 
@@ -139,7 +137,6 @@ fn has_connections<T: Transport>(domain: &Domain<'_, T>) -> bool {
     domain.info().attributes().endpoint.kind == EndpointType::MSG
 }
 
-/// Returns `true` if a provider orders writes of at most `piece` bytes.
 fn orders_writes(granted: MsgOrder, ordered: u64, piece: u64) -> bool {
     granted.intersects(MsgOrder::WAW | MsgOrder::RMA_WAW) && ordered >= piece
 }

@@ -4,7 +4,8 @@ use loom_core::{Access, Buffer, CompletionLevel, Error, RemoteRegion, SendOption
 use loom_transfer::Plan;
 
 use super::super::{BounceBuffer, Immediate, Region};
-use super::initiator::{FabricsInitiator, NO_SAMPLES, Sending};
+use super::initiator::{FabricsInitiator, NO_SAMPLES};
+use super::links::Sending;
 use super::{Part, Source};
 use crate::backlog;
 use crate::flow::Samples;
@@ -69,7 +70,7 @@ impl<T: Transport, M: Buffer + Send> FabricsInitiator<'_, T, M> {
             link.backlog.pass();
         }
         let in_flight = self.sendings.iter().flatten().filter(|of| of.target == index && of.is_in_progress()).count();
-        // Immediate data without order arrives in order.
+        // Arrives in order.
         let most = if self.is_ordered { self.attr.transfers } else { 1 };
         let Some(part) = link.backlog.first().filter(|_| in_flight < most.into()) else {
             return Ok(false);
@@ -145,7 +146,7 @@ impl<T: Transport, M: Buffer + Send> FabricsInitiator<'_, T, M> {
         Ok(())
     }
 
-    /// Returns `false` if the next write waits for others.
+    /// Returns `false` if the write waits for others.
     fn post_next(&mut self, index: usize) -> Result<bool, Error> {
         let FabricsInitiator { links, sendings, from, attr, piece, outgoing, is_ordered, .. } = self;
         let Some((_, Some(link))) = links.get_mut(index) else { return Ok(false) };

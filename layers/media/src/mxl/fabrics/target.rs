@@ -18,64 +18,11 @@ use super::super::{BounceBuffer, FlowWriter, GrainHeader, Immediate, Region, Tar
 use super::arrivals::{Arrivals, Mark};
 use super::connectionless::Receiver;
 use super::connections::Listener;
-use super::{Change, FabricsAttr, Incoming, has_connections, provider, random, register, with_random_key};
+use super::{
+    Change, FabricsAttr, FabricsEvent, Incoming, has_connections, provider, random, register, with_random_key,
+};
 use crate::flow::{Grain, Samples};
 use crate::layout::{FlowLayout, GrainLayout, SampleLayout};
-
-/// Event of a [`FabricsTarget`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "each event is reported once"]
-pub enum FabricsEvent {
-    /// An initiator is connected.
-    Attached,
-    /// The initiator has disconnected, with all completed transfers reported, or has failed.
-    Detached {
-        /// Failure.
-        error: Option<Error>,
-    },
-    /// A connection could not be accepted.
-    Unconnected {
-        /// Failure.
-        error: Error,
-    },
-    /// More slices of a grain are valid: the first `valid` of each plane.
-    Slices {
-        /// Index of the grain.
-        index: u64,
-        /// Number of valid slices. Does not decrease.
-        valid: u16,
-    },
-    /// All slices of a grain have arrived.
-    Complete {
-        /// Index of the grain.
-        index: u64,
-    },
-    /// The initiator has marked the grain as invalid.
-    Invalid {
-        /// Index of the grain.
-        index: u64,
-    },
-    /// A block of samples is in the ring.
-    Samples {
-        /// Number of the first sample.
-        start: u64,
-        /// Number of samples of each channel.
-        count: u32,
-    },
-    /// Grains that are not complete, or samples that are missing: this side was too slow, or the
-    /// initiator has passed over them.
-    Lapped {
-        /// First.
-        from: u64,
-        /// Exclusive end.
-        to: u64,
-    },
-    /// Ignored write: its immediate data fits no slot or entry, or not its header.
-    Rejected {
-        /// Immediate data.
-        data: u64,
-    },
-}
 
 #[derive(Clone, Copy, Default)]
 struct Slot {
@@ -102,8 +49,8 @@ const PADDING: usize = 8184;
 /// Listens at one address. While an initiator is connected, others are rejected. Indices of grains,
 /// and numbers of samples, increase on a connection.
 ///
-/// A connectionless target does not detect initiators. Several may write, within half a ring of
-/// each other, and what one of them sends again is rejected.
+/// Without connections, several initiators may write, within half a ring of each other. They are
+/// not detected, and repeated grains are rejected.
 ///
 /// MXL has no credit: the initiator writes into the ring at any time. A program copies a grain, and
 /// requests it again: [`grain`](Self::grain) returns `None` if it was overwritten. If an initiator
@@ -171,10 +118,7 @@ impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsTarget<'m, T, M> {
 }
 
 impl<'m, T: Transport + 'm, M: Buffer + Send + 'm> FabricsTarget<'m, T, M> {
-    /// [`open`](Self::open) over a transport that may have no connections.
-    ///
-    /// # Errors
-    /// Those of [`open`](Self::open).
+    /// [`open`](Self::open) for transports without connections.
     pub fn open_connectionless(
         domain: &Domain<'m, T>,
         memory: M,
@@ -297,7 +241,7 @@ impl<T: Transport, M: Buffer + Send> FabricsTarget<'_, T, M> {
     /// Accepts initiators, and returns the next event.
     ///
     /// # Errors
-    /// Those of [`Cq::poll`] and [`EventQueue::poll`].
+    /// Those of [`Cq::poll`] and [`EventQueue::poll`](loom_core::EventQueue::poll).
     #[doc(alias = "mxlFabricsTargetReadGrainNonBlocking")]
     #[doc(alias = "mxlFabricsTargetReadSamplesNonBlocking")]
     pub fn poll(&mut self) -> Result<Option<FabricsEvent>, Error> {
@@ -337,7 +281,7 @@ impl<T: Transport, M: Buffer + Send> FabricsTarget<'_, T, M> {
     }
 
     /// Disconnects the initiator, for example if its host is silent. [`FabricsEvent::Detached`]
-    /// follows. Without connections, earlier numbers of another initiator are valid again.
+    /// follows. The next one may begin with earlier numbers.
     pub fn disconnect(&mut self) {
         if self.incoming.close() {
             self.ending.get_or_insert(None);
