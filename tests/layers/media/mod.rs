@@ -17,7 +17,7 @@
 //! | 12 a write of no bytes | `peers_in_c::a_target_in_c_receives_grains_slices_and_headers`: a header is one write |
 //! | 15, 16, 18 memory of errors, states and closing | `targets::a_thousand_setups_and_teardowns_return_all_memory`, `fault_injection` of the core, AddressSanitizer over all of these |
 //! | 17 no node | `Hints::at` takes it |
-//! | 19 `max_msg_size` | `transfer::moving`, `mxl::connectionless::grains_longer_than_an_operation_arrive_in_parts` |
+//! | 19 `max_msg_size` | `transfer::moving`, in MXL's mode `fabrics::tests` of the package |
 //! | 20 infos of another kind | `mxl::formats::wrong_infos_are_refused_by_their_key`, `m::targets_of_other_flows_providers_and_addresses_are_refused` |
 //! | 21 headers of samples are reused | `samples_arrive_over_the_ends_of_both_rings`: each transfer has a block |
 //! | 22, 26 one completion for each call, blocking progress | `poll` takes all, and does not block |

@@ -9,7 +9,7 @@ use loom_core::{
 };
 use loom_fabric::loom_core;
 use loom_media::mxl::{FabricsAttr, FabricsEvent, FabricsInitiator, FabricsTarget, GrainHeader, TargetInfo};
-use loom_media::{FlowLayout, GrainLayout, InitiatorEvent, SampleLayout, TargetKey, TargetStatus};
+use loom_media::{FlowLayout, InitiatorEvent, SampleLayout, TargetKey, TargetStatus};
 use support::posting::LIMIT;
 
 use super::super::world::network;
@@ -469,34 +469,6 @@ fn refused<T: Transport + 'static>(info: &Info<T>) {
     let parsed = TargetInfo::parse(&found.to_string()).unwrap();
     world.initiator.add_target(parsed).unwrap();
     assert!(world.initiator.add_target(found).is_err(), "it was added");
-}
-
-/// Fault 19. Over `sockets`, operations have at most 8 MiB.
-#[cfg(feature = "libfabric")]
-#[test]
-fn grains_longer_than_an_operation_arrive_in_parts() {
-    let hints = loom_core::Hints { caps: loom_core::Caps::RMA, ..loom_core::Hints::local("sockets") };
-    let info = loom_fabric::ofi::Ofi::<loom_fabric::ofi::Local>::query(&hints).unwrap().next();
-    let Some(info) = info.filter(|info| info.attributes().endpoint.max_msg_size < 1 << 24) else {
-        return eprintln!("this libfabric has no provider with short operations");
-    };
-    // A picture of 1080 lines with alpha.
-    let layout = GrainLayout { slice_len: [10_240, 5120, 0, 0], slices: 1080, ..GRAIN };
-    assert!(layout.len() > info.attributes().endpoint.max_msg_size as u64);
-    let flow = FlowLayout::Grains(layout, 3);
-    let mut target = FabricsTarget::open(&domain(&info), ring(&flow), flow, ATTR).unwrap();
-    let mut world = World::new(FabricsInitiator::open(&domain(&info), ring(&flow), flow, 0, ATTR).unwrap());
-    world.reach(&mut target);
-    let header = GrainHeader { index: 1, is_invalid: false, grain_size: 0, total: 1080, valid: 1080 };
-    let bytes: Vec<u8> = (0..layout.len() as usize).map(|at| super::byte(1, at)).collect();
-    let slot = world.initiator.grain(1).unwrap().expect("free");
-    slot.copy_from(0, &bytes).unwrap();
-    slot.copy_from(0, &header.to_bytes()).unwrap();
-    let _ = world.initiator.send_grain(1, 0..1080).unwrap();
-    world.until(&mut [&mut target], |world| world.arrived.contains(&FabricsEvent::Complete { index: 1 }));
-    let mut found = vec![0; bytes.len()];
-    target.grain(1).unwrap().window.copy_to(0, &mut found).unwrap();
-    assert!(found[8192..] == bytes[8192..]);
 }
 
 #[cfg(feature = "libfabric")]

@@ -209,7 +209,50 @@ impl<T: Transport, M: Buffer + Send> SourceBuffer for Part<'_, T, M> {}
 
 #[cfg(test)]
 mod tests {
+    use loom_core::soft::{Network, NetworkAttr, Plan};
+    use std::vec;
+
+    use super::super::GrainHeader;
     use super::*;
+    use crate::layout::GrainLayout;
+
+    #[test]
+    fn grains_longer_than_an_operation_arrive_in_parts() {
+        const GRAIN: GrainLayout = GrainLayout { header: 8192, slice_len: [300, 200, 0, 0], slices: 9, slot_align: 1 };
+        let flow = FlowLayout::Grains(GRAIN, 4);
+        let ring = || vec![0; usize::try_from(flow.bytes()).expect("short")];
+        for (piece, reorder) in [(1000, 0), (1000, 9), (777, 9), (1 << 20, 9)] {
+            let network = Network::new(NetworkAttr::default()).expect("memory");
+            let info = network.info_with_faults(Plan { reorder, ..Plan::new(piece) });
+            let domain = Domain::open(&info).expect("memory");
+            let attr = FabricsAttr { targets: 1, ..FabricsAttr::default() };
+            let mut target = FabricsTarget::open_connectionless(&domain, ring(), flow, attr).expect("memory");
+            let mut initiator = FabricsInitiator::open_connectionless(&domain, ring(), flow, 0, attr).expect("memory");
+            (initiator.piece, initiator.is_ordered) = (piece, reorder == 0);
+            initiator.add_target(target.info().expect("an address")).expect("the same flow");
+            while initiator.poll(0).expect("no fault").is_none() {}
+            for index in 0..10 {
+                let header = GrainHeader { index, is_invalid: false, grain_size: 4500, total: 9, valid: 9 };
+                let mut bytes: Vec<u8> = (0..GRAIN.len()).map(|at| (at * 7 + index).to_ne_bytes()[0]).collect();
+                bytes[..GrainHeader::LEN].copy_from_slice(&header.to_bytes());
+                initiator.grain(index).expect("later").expect("free").copy_from(0, &bytes).expect("its slot");
+                for slices in if index % 2 == 0 { &[0..9][..] } else { &[0..4, 4..9] } {
+                    _ = initiator.send_grain(index, slices.clone()).expect("in turn");
+                }
+                let mut polls = 0..100_000;
+                while target.poll().expect("no fault") != Some(FabricsEvent::Complete { index }) {
+                    _ = initiator.poll(0).expect("no fault");
+                    assert!(polls.next().is_some(), "grain {index} in time");
+                }
+                let mut found = vec![0; bytes.len()];
+                target.grain(index).expect("complete").window.copy_to(0, &mut found).expect("its slot");
+                assert!(found == bytes, "grain {index}, {piece} bytes");
+                while initiator.in_progress() > 0 {
+                    _ = initiator.poll(0).expect("no fault");
+                }
+            }
+        }
+    }
 
     #[test]
     fn writes_are_in_order_up_to_the_granted_length() {
