@@ -68,18 +68,18 @@ fn grains_arrive<T: Transport + 'static>(info: &Info<T>) {
         let is_invalid = index % 5 == 3;
         world.write(&mut [&mut target], index, is_invalid);
         let slices: &[_] = match index % 5 {
-            1 => &[0..4, 4..5, 5..17],
-            2 => &[0..16, 16..17],
-            _ => &[0..17],
+            1 => &[(0, 4), (4, 5), (5, 17)],
+            2 => &[(0, 16), (16, 17)],
+            _ => &[(0, 17)],
         };
-        for slices in slices {
+        for &(start, end) in slices {
             let sent = if is_invalid {
                 world.initiator.send_invalid(index)
             } else {
-                world.initiator.send_grain(index, slices.clone())
+                world.initiator.send_grain(index, start..end)
             };
             assert_eq!(sent.map(|sent| sent.submitted + sent.deferred), Ok(1));
-            let event = match slices.end {
+            let event = match end {
                 _ if is_invalid => FabricsEvent::Invalid { index },
                 17 => FabricsEvent::Complete { index },
                 valid => FabricsEvent::Slices { index, valid },

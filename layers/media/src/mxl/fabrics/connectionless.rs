@@ -4,10 +4,10 @@ use std::vec::Vec;
 
 use loom_core::error::PostError;
 use loom_core::{
-    Av, Binding, Buffer, Cq, Domain, Endpoint, EndpointAddr, Errno, Error, Peer, RemoteRegion, SendOptions, Transport,
+    Av, Binding, Buffer, Cq, Domain, Endpoint, EndpointAddr, Error, Peer, RemoteRegion, SendOptions, Transport,
 };
 
-use super::{Change, Incoming, Outgoing, Part};
+use super::{Change, Incoming, Outcome, Outgoing, Part};
 
 /// One for each target: closing it ends no other operations.
 pub(super) struct Endpoints<'m, T: Transport, M: Buffer + Send> {
@@ -59,7 +59,7 @@ impl<'m, T: Transport, M: Buffer + Send> Outgoing<'m, T, M> for Endpoints<'m, T,
         }
     }
 
-    fn next(&mut self) -> Result<Option<(usize, Result<(), Errno>)>, Error> {
+    fn next(&mut self) -> Result<Option<Outcome>, Error> {
         Ok(None)
     }
 

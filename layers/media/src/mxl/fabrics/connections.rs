@@ -11,7 +11,7 @@ use loom_core::{
     SendOptions, ThePeer,
 };
 
-use super::{Change, Incoming, Outgoing, Part};
+use super::{Change, Incoming, Outcome, Outgoing, Part};
 
 type Endpoint<'m, T, M, S> = MsgEndpoint<'m, T, Part<'m, T, M>, S>;
 
@@ -35,7 +35,7 @@ impl<'m, T: Connected, M: Buffer + Send> Connections<'m, T, M> {
         Ok(Connections { states, cq: cq.clone(), eq, domain: domain.clone() })
     }
 
-    fn target(&mut self, event: &EqEvent<'m, T>) -> Option<(usize, Result<(), Errno>)> {
+    fn target(&mut self, event: &EqEvent<'m, T>) -> Option<Outcome> {
         for (index, state) in self.states.iter_mut().enumerate() {
             let (ends, errno) = match (event, &*state) {
                 (EqEvent::Connected(event), State::Connecting(endpoint)) if event.is_of(endpoint) => {
@@ -85,7 +85,7 @@ impl<'m, T: Connected, M: Buffer + Send> Outgoing<'m, T, M> for Connections<'m, 
         }
     }
 
-    fn next(&mut self) -> Result<Option<(usize, Result<(), Errno>)>, Error> {
+    fn next(&mut self) -> Result<Option<Outcome>, Error> {
         while let Some(event) = self.eq.poll()? {
             let found = self.target(&event);
             if found.is_some() {

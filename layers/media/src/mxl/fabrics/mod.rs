@@ -90,6 +90,8 @@ fn register<'m, T: Transport, M: Buffer + Send + 'm>(
     Ok(region)
 }
 
+type Outcome = (usize, Result<(), Errno>);
+
 trait Outgoing<'m, T: Transport, M: Buffer + Send> {
     /// Returns `true` if no event follows.
     fn open(&mut self, index: usize, to: &EndpointAddr) -> Result<bool, Error>;
@@ -103,7 +105,7 @@ trait Outgoing<'m, T: Transport, M: Buffer + Send> {
     }
 
     /// Target that is connected, or no longer.
-    fn next(&mut self) -> Result<Option<(usize, Result<(), Errno>)>, Error>;
+    fn next(&mut self) -> Result<Option<Outcome>, Error>;
 
     fn write(
         &self,
@@ -236,8 +238,8 @@ mod tests {
                 let mut bytes: Vec<u8> = (0..GRAIN.len()).map(|at| (at * 7 + index).to_ne_bytes()[0]).collect();
                 bytes[..GrainHeader::LEN].copy_from_slice(&header.to_bytes());
                 initiator.grain(index).expect("later").expect("free").copy_from(0, &bytes).expect("its slot");
-                for slices in if index % 2 == 0 { &[0..9][..] } else { &[0..4, 4..9] } {
-                    _ = initiator.send_grain(index, slices.clone()).expect("in turn");
+                for &(start, end) in if index % 2 == 0 { &[(0, 9)][..] } else { &[(0, 4), (4, 9)] } {
+                    _ = initiator.send_grain(index, start..end).expect("in turn");
                 }
                 let mut polls = 0..100_000;
                 while target.poll().expect("no fault") != Some(FabricsEvent::Complete { index }) {
