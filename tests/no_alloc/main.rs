@@ -59,7 +59,7 @@ use std::time::Instant;
 
 use loom_alloc::{Owner, Shared};
 use loom_core::info::{Hints, Info};
-use loom_core::soft::{Network, NetworkAttr, RequiredModes};
+use loom_core::soft::{Network, NetworkAttr, Plan, RequiredModes};
 use loom_core::transport::{Collectives, Transport};
 use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
 use loom_tcp::{Tcp, TcpAttr};
@@ -235,6 +235,9 @@ fn soft(tally: &mut Tally) {
             };
             tally.transport(&facts, &network.info(), seal, run);
             tally.deferred("soft", &network.info(), scaled(100_000));
+            tally.other("soft", "fabrics of MXL", &network.info(), scaled(10_000), mxl::run_connectionless);
+            let unordered = network.info_with_faults(Plan { unordered: true, ..Plan::new(1) });
+            tally.other("soft, unordered", "fabrics of MXL", &unordered, scaled(10_000), mxl::run_connectionless);
             let hints = Hints { caps: Caps::MSG | Caps::RMA | Caps::ATOMIC, ..Hints::default() };
             match network.query(&hints) {
                 Ok(info) => tally.atomics("soft", &info, scaled(100_000)),

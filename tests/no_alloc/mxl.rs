@@ -1,10 +1,10 @@
-//! MXL's fabrics over a connection: each round has a grain in slices, and a block of samples.
+//! MXL's fabrics. Each round has a grain in slices, and a block of samples.
 
 use std::time::{Duration, Instant};
 
 use loom_core::info::Info;
 use loom_core::transport::Connected;
-use loom_core::{Domain, Error};
+use loom_core::{Domain, Error, Transport};
 use loom_media::mxl::{FabricsAttr, FabricsEvent, FabricsInitiator, FabricsTarget, GrainHeader};
 use loom_media::{FlowLayout, GrainLayout, SampleLayout, TargetStatus};
 
@@ -14,20 +14,34 @@ use crate::failure::Failure;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-struct Flow<T: Connected + 'static> {
+struct Flow<T: Transport + 'static> {
     initiator: FabricsInitiator<'static, T, Vec<u8>>,
     target: FabricsTarget<'static, T, Vec<u8>>,
 }
 
-impl<T: Connected + 'static> Flow<T> {
-    fn open(domain: &Domain<'static, T>, layout: FlowLayout) -> Result<Self, Error> {
-        let attr = FabricsAttr { targets: 1, depth: 64, batch: 48, ..FabricsAttr::default() };
-        let ring = || vec![0; usize::try_from(layout.bytes()).expect("it is short")];
-        let mut target = FabricsTarget::open(domain, ring(), layout, attr)?;
-        let mut initiator = FabricsInitiator::open(domain, ring(), layout, 0, attr)?;
+const ATTR: FabricsAttr =
+    FabricsAttr { targets: 1, transfers: 4, depth: 64, batch: 48, retry: 5_000_000_000, connect: 5_000_000_000 };
+
+fn ring(layout: &FlowLayout) -> Vec<u8> {
+    vec![0; usize::try_from(layout.bytes()).expect("it is short")]
+}
+
+fn connected<T: Connected + 'static>(domain: &Domain<'static, T>, layout: FlowLayout) -> Result<Flow<T>, Error> {
+    let target = FabricsTarget::open(domain, ring(&layout), layout, ATTR)?;
+    Flow { initiator: FabricsInitiator::open(domain, ring(&layout), layout, 0, ATTR)?, target }.reached(false)
+}
+
+fn connectionless<T: Transport + 'static>(domain: &Domain<'static, T>, layout: FlowLayout) -> Result<Flow<T>, Error> {
+    let target = FabricsTarget::open_connectionless(domain, ring(&layout), layout, ATTR)?;
+    let initiator = FabricsInitiator::open_connectionless(domain, ring(&layout), layout, 0, ATTR)?;
+    Flow { initiator, target }.reached(true)
+}
+
+impl<T: Transport + 'static> Flow<T> {
+    fn reached(mut self, mut is_attached: bool) -> Result<Self, Error> {
+        let Flow { initiator, target } = &mut self;
         let key = initiator.add_target(target.info()?)?;
         let until = Instant::now() + LIMIT;
-        let mut is_attached = false;
         while initiator.status(key) != Some(TargetStatus::Ready) || !is_attached {
             is_attached |= target.poll()? == Some(FabricsEvent::Attached);
             let _ = initiator.poll(0)?;
@@ -35,7 +49,7 @@ impl<T: Connected + 'static> Flow<T> {
                 return Err(Error::Invalid("not connected"));
             }
         }
-        Ok(Flow { initiator, target })
+        Ok(self)
     }
 
     fn until(&mut self, event: FabricsEvent, until: Instant) -> Result<(), Failure> {
@@ -60,13 +74,32 @@ fn wrong(error: Error) -> Failure {
     }
 }
 
-/// Opens everything, warms up, and counts.
 pub fn run<T: Connected + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, plant: Plant) -> Result<Counts, Failure> {
+    run_over(connected, info, seal, rounds, plant)
+}
+
+pub fn run_connectionless<T: Transport + 'static>(
+    info: &Info<T>,
+    seal: &Seal,
+    rounds: u64,
+    plant: Plant,
+) -> Result<Counts, Failure> {
+    run_over(connectionless, info, seal, rounds, plant)
+}
+
+/// Opens everything, warms up, and counts.
+fn run_over<T: Transport + 'static>(
+    open: fn(&Domain<'static, T>, FlowLayout) -> Result<Flow<T>, Error>,
+    info: &Info<T>,
+    seal: &Seal,
+    rounds: u64,
+    plant: Plant,
+) -> Result<Counts, Failure> {
     let grain = GrainLayout { header: 8192, slice_len: [48, 24, 0, 0], slices: 8, slot_align: 1 };
     let samples = SampleLayout { word: 4, channels: 2, period: 480, len: 480 };
     let domain = Domain::open(info)?;
-    let mut video = Flow::open(&domain, FlowLayout::Grains(grain, 4)).map_err(wrong)?;
-    let mut audio = Flow::open(&domain, FlowLayout::Samples(samples)).map_err(wrong)?;
+    let mut video = open(&domain, FlowLayout::Grains(grain, 4)).map_err(wrong)?;
+    let mut audio = open(&domain, FlowLayout::Samples(samples)).map_err(wrong)?;
     let mut round = |index: u64| {
         let until = Instant::now() + LIMIT;
         let header = GrainHeader { index, is_invalid: false, grain_size: 576, total: 8, valid: 8 };
