@@ -1,21 +1,20 @@
 //! [`Handle`]: a counted reference to an object in a block of its own.
 //!
-//! The block holds the counts, the object with its tables and queues, and the allocator.
+//! The block holds the counts, the object, and the allocator.
 //!
 //! # Rules
 //! 1. An object is open as long as it has a handle, and keeps handles of its parents.
 //! 2. Dropping the last handle ends its object ([`Object::end`]): it closes the raw resources,
 //!    drops the object, and then frees the block. No other reference to the block exists then.
 //! 3. A raw resource that could not be closed stays open, and so must all objects that it uses:
-//!    they are [left](Handle::leave). When its last handle is dropped, a left object frees its
-//!    block without closing, and leaves its parent in turn.
+//!    they are [left](Handle::leave). After its last handle, a left object frees its block without
+//!    closing, and leaves its parent.
 //! 4. An unclosed resource may still use an object's block. The object then [keeps](Ended::Kept)
 //!    the block and its own handles.
 //! 5. Handles of objects that stay on one thread ([`Object::ONE_THREAD`]) count without atomics,
-//!    and are neither `Send` nor `Sync`. Code that moves them to another thread moves all of them
-//!    at once.
-//! 6. In a forked child, the last handle of a parent's object leaks its copy with all that it
-//!    keeps, and takes no locks, which a thread that the child lacks may hold.
+//!    and are neither `Send` nor `Sync`. Code moves all of them at once to another thread.
+//! 6. In a forked child, the last handle of a parent's object leaks its copy, and takes no locks,
+//!    which a thread that the child lacks may hold.
 
 #![allow(unsafe_code, reason = "objects in blocks that are shared and counted")]
 
@@ -308,8 +307,7 @@ impl Bond {
         self.head().left.store(true, Ordering::Relaxed);
     }
 
-    /// Leaks the last handle, and any handle that counts on one thread, because this may be another
-    /// thread.
+    /// Leaks the last handle, and any that counts on one thread: this may be another.
     pub(crate) fn forget(self) {
         let head = self.head();
         head.unbind();
@@ -363,7 +361,7 @@ pub(crate) struct Unfilled<A: Allocator> {
 }
 
 impl<A: Allocator + Send> Unfilled<A> {
-    /// `Send`, because any thread that drops the last handle frees the block.
+    /// `Send`, because any thread may free the block.
     pub(crate) fn new(plan: Plan, alloc: A) -> Result<Self, OpenError> {
         Ok(Unfilled { block: Block::new(plan.layout, alloc)?, block_at: plan.block_at })
     }
@@ -424,7 +422,7 @@ impl<A: Allocator + Send> Unfilled<A> {
 /// # Safety
 /// The head is that of a `V` in a block of an `A`, and the last handle was given up.
 unsafe fn end<V: Object + ?Sized, A: Allocator>(head: NonNull<Head>) {
-    /// Drops the object even if its end unwinds, because it keeps handles of others.
+    /// Drops the object even if its end unwinds: it keeps handles of others.
     struct Value<V: ?Sized>(NonNull<V>);
     impl<V: ?Sized> Drop for Value<V> {
         fn drop(&mut self) {

@@ -1,77 +1,71 @@
 //! Boundary between the safe objects and the raw functions of a transport.
 //!
-//! Functions that a transport may lack form separate traits: [`Connected`], [`Multicast`],
-//! [`Scalable`], [`Signals`], [`Collectives`].
+//! Optional functions form separate traits: [`Connected`], [`Multicast`], [`Scalable`],
+//! [`Signals`], [`Collectives`].
 //!
 //! # Contract of callers
 //!
-//! Every `unsafe fn` of these traits requires these rules, and those of its own documentation.
+//! Every `unsafe fn` of these traits requires these rules and its own.
 //!
-//! Handles, which are raw (dropping one has no effect):
+//! Raw handles (dropping one has no effect):
 //!
-//! - **H1.** A handle is used only between the success of the function that opens it and the call
-//!   that closes it.
+//! - **H1.** A handle is used only between its successful opening and the call that closes it.
 //! - **H2.** Children are closed before their parents: endpoints, queues, address vectors, counters
-//!   and regions before their domain, and a domain before its fabric. Endpoints are closed before
-//!   the queues, vectors and counters that they are bound to, and regions before the endpoints and
-//!   counters that they are bound to.
-//! - **H3.** A handle is closed once and not used afterwards, whatever the call returned.
-//!   Exception: after [`Closing::Retired`] it is used for [`cancel`](Endpoints::cancel),
+//!   and regions before their domain, a domain before its fabric, endpoints before the queues,
+//!   vectors and counters, and regions before the endpoints and counters, that they are bound to.
+//! - **H3.** A handle is closed once and not used afterwards, whatever the call returned. After
+//!   [`Closing::Retired`], it is used for [`cancel`](Endpoints::cancel),
 //!   [`endpoint_leave`](Endpoints::endpoint_leave) and
 //!   [`endpoint_close`](Endpoints::endpoint_close) only.
 //! - **H4.** The objects of one call belong to one domain, or are the domain or its fabric. An info
-//!   given with a fabric or a domain is of the same provider, fabric and domain.
+//!   given with them is of the same provider, fabric and domain.
 //!
-//! Threads, in addition to `Send` and `Sync` of the handles:
+//! Threads, beyond `Send` and `Sync` of the handles:
 //!
-//! - **T1.** One thread at a time uses a queue and the endpoints bound to it, or a counter and the
-//!   endpoints bound to it.
+//! - **T1.** One thread at a time uses a queue or counter and the endpoints bound to it.
 //! - **T2.** The thread of an endpoint binds, enables and closes the regions bound to it.
 //! - **T3.** One thread at a time uses an event queue and the passive endpoints and endpoints
 //!   bound to it.
-//! - **T4.** One thread at a time uses a context together with its queue. Different threads may
-//!   use different contexts of one scalable endpoint.
+//! - **T4.** One thread at a time uses a context and its queue. Threads may use different contexts
+//!   of one scalable endpoint.
 //!
 //! Counters:
 //!
 //! - **N1.** A counter with a bound endpoint stays at its address until `endpoint_close` returned
 //!   [`Closing::Closed`] or [`Closing::Left`], or [`endpoint_leave`](Endpoints::endpoint_leave)
 //!   left the endpoint for good.
-//! - **N2.** A counter with a bound region stays at its address until `mr_close` returned. It stays
-//!   open until the region is closed and, unless
-//!   [`MR_CLOSE_FENCES`](MemoryRegions::MR_CLOSE_FENCES), operations that peers began on the region
-//!   have ended.
+//! - **N2.** A counter with a bound region stays at its address until `mr_close` returned, and open
+//!   until then and, unless [`MR_CLOSE_FENCES`](MemoryRegions::MR_CLOSE_FENCES), until operations
+//!   of peers on the region have ended.
 //!
 //! Memory lent with a post, until its event was polled or `endpoint_close` returned
 //! [`Closing::Closed`] or [`Closing::Left`]:
 //!
-//! - **L1.** The memory of each [`Lent`](crate::buffer::Lent) is valid for the access that the
-//!   operation needs.
-//! - **L2.** If an info requires [`Mode::CONTEXT`](crate::vocabulary::Mode::CONTEXT) or
-//!   `CONTEXT2`, the [`Context`] of a post is the address of scratch space that only the transport
-//!   writes. A claim's scratch space stays as it is until the claim is fetched or discarded.
+//! - **L1.** The memory of each [`Lent`](crate::buffer::Lent) is valid for the operation's access.
+//! - **L2.** If an info requires [`Mode::CONTEXT`](crate::vocabulary::Mode::CONTEXT) or `CONTEXT2`,
+//!   the [`Context`] of a post is the address of scratch space that only the transport writes. A
+//!   claim's stays as it is until the claim is fetched or discarded.
 //! - **L3.** A descriptor belongs to an open region of the endpoint's domain that covers the
 //!   memory. Device memory has a descriptor, by which a provider identifies the owner.
 //! - **L4.** If an info requires [`Mode::MSG_PREFIX`](crate::vocabulary::Mode::MSG_PREFIX) on one
-//!   side, the first piece of memory lent with a message on that side begins with `msg_prefix_size`
-//!   bytes that the transport may write. So do the bytes of `inject`, which may then be longer by
-//!   that number. Lengths of receive events include the prefix, limits do not.
+//!   side, the first piece of memory lent with a message there begins with `msg_prefix_size` bytes
+//!   that the transport may write. So do the bytes of `inject`, which may be longer by them.
+//!   Lengths of receive events include the prefix, limits do not.
 //!
 //! Posts:
 //!
 //! - **O1.** A [`FabricAddr`](crate::vocabulary::FabricAddr) given to a post was returned by
-//!   `av_insert` or `av_insert_service` of the endpoint's vector and not removed since. If the
-//!   vector was opened for contexts, its upper bits are the number of a receive context.
-//!   Alternatives are `UNSPEC`, in a receive from any source and in every post of a connected
-//!   endpoint, and the address of a group ([`Multicast`]). An address given to
-//!   [`av_remove`](AddressVectors::av_remove) was returned by an insertion into that vector and not
-//!   removed since. No operation in flight refers to it, unless the vector's [`AvRoom::reused`] is
-//!   `Some`.
+//!   `av_insert` or `av_insert_service` of the endpoint's vector and not removed since (in a vector
+//!   for contexts, the upper bits are the number of a receive context), or is `UNSPEC`, in a
+//!   receive from any source and in every post of a connected endpoint, or the address of a group
+//!   ([`Multicast`]). An address given to [`av_remove`](AddressVectors::av_remove) was returned by
+//!   an insertion into it and not removed since. No operation in flight refers to it, unless the
+//!   vector's [`AvRoom::reused`] is `Some`.
 //! - **O2.** If an info requires [`Mode::ASYNC_IOV`](crate::vocabulary::Mode::ASYNC_IOV), an
 //!   operation has at most one piece and one part.
 //! - **O3.** Operations that the [`ProviderQuirks`] of the endpoint's info deny are not posted,
-//!   except multi-receives of callers that keep P6 themselves (`multi_recv_unchecked`). A claim
-//!   that was made is fetched or discarded once.
+//!   except multi-receives of callers that keep P6 themselves (`multi_recv_unchecked`). A claim is
+//!   fetched or discarded once.
 //! - **O4.** An atomic operation is granted by `query_atomic` of the endpoint's domain, with at
 //!   least one element and at most the granted number. Operands, results, compared values and parts
 //!   of the peer's memory have equal numbers of elements. Each range and part is a multiple of the
@@ -79,10 +73,10 @@
 //!
 //! Memory of domains, queues and regions:
 //!
-//! - **M1.** Memory given to [`cq_open`](CompletionQueues::cq_open) has the layout that
-//!   `cq_layout` returned for the depth, and stays until the last call that names the queue. Memory
-//!   given to [`domain_open`](Fabrics::domain_open) has the layout that `domain_layout` returned
-//!   for the info, and stays until the last call that names the domain or one of its objects.
+//! - **M1.** Memory of [`cq_open`](CompletionQueues::cq_open) has the layout of `cq_layout` for the
+//!   depth, and stays until the last call that names the queue. Memory of
+//!   [`domain_open`](Fabrics::domain_open) has that of `domain_layout` for the info, and stays
+//!   until the last call that names the domain or its objects.
 //! - **M2.** Memory registered with [`mr_open`](MemoryRegions::mr_open) for local use keeps its
 //!   pages until the last operation posted with the region's descriptor has completed.
 //! - **M3.** Memory registered with access for peers stays until `mr_close` returned `Ok` and,
@@ -101,7 +95,7 @@
 //!   [`multicast_endpoint_open`](Multicast::multicast_endpoint_open), and are children of the event
 //!   queue given to it.
 //! - **G2.** A group is used between its join and the call of [`leave`](Multicast::leave), or of
-//!   its endpoint's `endpoint_close`.
+//!   `endpoint_close`.
 //! - **G3.** An address returned by [`group_address`](Multicast::group_address) is used only with
 //!   its group, for `sendmsg` on the group's endpoint with
 //!   [`OpFlags::MULTICAST`](crate::vocabulary::OpFlags::MULTICAST). No other address is used with
@@ -111,17 +105,17 @@
 //!
 //! - **S1.** A scalable endpoint is a child of its domain and address vector, and a context of its
 //!   scalable endpoint and queue.
-//! - **S2.** A scalable endpoint stays at its address as long as one of its contexts is open, or
-//!   is left open for good.
+//! - **S2.** A scalable endpoint stays at its address while one of its contexts is open, or left
+//!   open.
 //!
 //! For [`Collectives`]:
 //!
 //! - **K1.** A group is used on the endpoint that joined it, between the join and the call of
-//!   [`leave_collective`](Collectives::leave_collective), or of the endpoint's `endpoint_close`.
-//! - **K2.** Operands and results have the number of bytes that the operation and `count` require
-//!   of this member: one part, or one part per member of the group. The root is the rank of a
-//!   member. Operands and results are initialised. Ranges that members lend do not overlap, except
-//!   the two ranges of a broadcast, which may be one.
+//!   [`leave_collective`](Collectives::leave_collective), or of `endpoint_close`.
+//! - **K2.** Operands and results are initialised, and have the number of bytes that the operation
+//!   and `count` require of this member: one part, or one per member. The root is the rank of a
+//!   member. Ranges that members lend do not overlap, except that the two of a broadcast may be
+//!   one.
 //!
 //! # Promises of implementations
 //!
@@ -134,13 +128,13 @@
 //!   memory through this transport. Operations that had begun have ended, if
 //!   [`MR_CLOSE_FENCES`](MemoryRegions::MR_CLOSE_FENCES), or else end with the endpoints of the
 //!   domain.
-//! - **P3.** A context is reported at most once per post (once per message for a multi-receive). A
-//!   context that was posted is never invented. From its event on (a multi-receive's last one), the
-//!   transport and its peers do not touch the memory lent with it. Contexts of closed endpoints and
-//!   values never posted may be reported, and callers recognise them.
+//! - **P3.** A posted context is never invented, and reported at most once per post (per message
+//!   for a multi-receive). From its event on (a multi-receive's last one), the transport and its
+//!   peers do not touch the memory lent with it. Contexts of closed endpoints and values never
+//!   posted may be reported.
 //! - **P4.** If an info requires [`Mode::RX_CQ_DATA`](crate::vocabulary::Mode::RX_CQ_DATA), the
 //!   event of a peer's write with immediate data has `REMOTE_WRITE` and the context of the receive
-//!   that it consumed. That receive has completed, and its memory is not touched any more.
+//!   that it consumed. That receive has completed: its memory is not touched any more.
 //! - **P5.** A successful receive or read of `len` bytes has initialised the first `len` bytes of
 //!   the lent memory. If `len` of a receive exceeds the lent memory, the message was truncated, and
 //!   no byte beyond the lent memory was written.
@@ -148,32 +142,30 @@
 //!   is reported once for each message. The message's bytes, at the place in the event, are
 //!   initialised and not touched again. From the event with
 //!   [`CompletionFlags::MULTI_RECV`](crate::vocabulary::CompletionFlags::MULTI_RECV) on, the lent
-//!   memory is not touched. P6 holds where the [`ProviderQuirks`] grant it, or else if the caller
-//!   ensures it.
-//! - **P7.** The transport keeps no pointer into a caller's storage, except to memory lent with a
-//!   post or given to `cq_open` or `domain_open`.
+//!   memory is not touched. P6 holds if the [`ProviderQuirks`] grant it or the caller ensures it.
+//! - **P7.** The transport keeps no pointer to a caller's memory, except memory lent with a post or
+//!   given to `cq_open` or `domain_open`.
 //! - **P8.** No function unwinds.
 //! - **P9.** If [`Fabrics::Domain`] is `Sync`, a queue and the endpoints bound to it may be used
 //!   by one thread after another.
 //!
 //! For [`Connected`]:
 //!
-//! - **P10.** A notice of a request, or of an endpoint that is connected, always reports a real
-//!   event.
+//! - **P10.** A notice of a request, or of a connected endpoint, reports a real event.
 //! - **P11.** Posts on an endpoint that is no longer connected, and receives on one that never
 //!   connects, fail or are cancelled, and do not touch memory afterwards.
 //!
 //! For [`Multicast`]:
 //!
-//! - **P12.** `endpoint_close` leaves the groups that the endpoint is still in.
+//! - **P12.** `endpoint_close` leaves the endpoint's groups.
 //! - **P13.** The transport does not read a group's address after the call that posted a send to it
 //!   has returned. The group may be left while the send is in flight.
 //! - **P14.** The event of a join carries the context given to the join.
 //!
 //! For [`Scalable`]:
 //!
-//! - **P15.** If the type is `Sync`, several threads may at the same time call the functions that
-//!   take a scalable endpoint, and `endpoint_close` of its contexts.
+//! - **P15.** If the type is `Sync`, threads may at the same time call the functions of a scalable
+//!   endpoint, and `endpoint_close` of its contexts.
 //! - **P16.** After `endpoint_close` of a context returned [`Closing::Closed`], the transport and
 //!   its peers do not touch memory lent through it, whichever other contexts of its endpoint are
 //!   open.
@@ -181,12 +173,12 @@
 //! For [`Signals`]:
 //!
 //! - **P17.** Any number of threads may call [`cq_signal`](Signals::cq_signal) at any time, while
-//!   the queue's own thread uses the queue or sleeps on it. T1 does not apply.
+//!   the queue's thread uses it or sleeps. T1 does not apply.
 //!
 //! For [`Collectives`]:
 //!
-//! - **P18.** `endpoint_close` leaves the groups that the endpoint is still in, and a member that
-//!   is gone has left its groups. Operations of other members do not touch its memory afterwards.
+//! - **P18.** `endpoint_close` leaves the endpoint's groups, and a member that is gone has left its
+//!   groups. Operations of others do not touch its memory afterwards.
 //! - **P19.** [`collective`](Collectives::collective) refuses operations that
 //!   [`query_collective`](Collectives::query_collective) denies.
 //!

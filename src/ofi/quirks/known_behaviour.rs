@@ -1,7 +1,7 @@
 //! Facts that tests have shown of a provider, by version ([`SHOWN`]).
 //!
-//! A fact is a permission. Its documentation names the evidence (behaviours of `tests/behaviours`),
-//! and programs in `tests/provider_faults/faults.c` that fail without it.
+//! A fact is a permission. Its documentation names its evidence in `tests/behaviours`, and programs
+//! in `tests/provider_faults/faults.c` that fail without it.
 //!
 //! A new failure: withhold its fact from the version in [`SHOWN`], and follow "How to add a
 //! provider fault" in `docs/dev/testing.md`.
@@ -22,20 +22,20 @@ bitflags! {
         ///
         /// Shown by: `message reaches posted receive`, `messages arrive both ways`.
         const TESTED = 1;
-        /// An endpoint can be closed beside the process's open endpoints that it has communicated
-        /// with, or that have its address. For `shm` see [`shm_registry`](super::shm_registry)
+        /// An endpoint can be closed beside open endpoints that it has communicated with, or that
+        /// have its address. For `shm` see [`shm_registry`](super::shm_registry)
         /// (`shm-message-to-an-endpoint-that-was-closed-crashes`).
         ///
         /// Shown by: `messages to an endpoint that was closed before harm no other endpoint`,
         /// `closed endpoint gives its buffers back`, `closing in the middle of a long message harms
         /// no other endpoint`, `one listener serves many while others come and go`.
         const CLOSES_BESIDE_OTHERS = 1 << 1;
-        /// An endpoint that is not polled is not driven by others of its domain.
+        /// An endpoint that is not polled is not driven by others.
         ///
         /// Shown by: `tests/libfabric/regions.rs`.
         const LEFT_IN_PEACE = 1 << 2;
         /// An endpoint can be closed with receives posted: their buffers are not written
-        /// afterwards. `ofi_rxm` 1.17 crashes when closed while it fetches a long message.
+        /// afterwards. `ofi_rxm` 1.17 crashes when closed while fetching a long message.
         ///
         /// Shown by: `closed endpoint gives its buffers back`, `closing in the middle of a long
         /// message harms no other endpoint`, `operations in flight come back with the endpoint`.
@@ -82,8 +82,8 @@ bitflags! {
         ///
         /// Shown by: `a message longer than the remaining buffer is truncated`.
         const MULTI_RECV = 1 << 10;
-        /// Directed untagged receives take one peer's messages, and the others theirs
-        /// (`…-directed-receive-crashes`, `…-directed-receive-takes-anybodys`).
+        /// Directed untagged receives take one peer's messages only (`…-directed-receive-crashes`,
+        /// `…-directed-receive-takes-anybodys`).
         ///
         /// Shown by: `plain directed receives stand in line with the others`.
         const DIRECTED_RECV = 1 << 11;
@@ -350,7 +350,6 @@ fn is_everything_untested() -> bool {
     })
 }
 
-/// There is no environment.
 #[cfg(not(feature = "std"))]
 const fn is_everything_untested() -> bool {
     false
@@ -414,7 +413,6 @@ mod tests {
         text.split('`').skip(1).step_by(2)
     }
 
-    /// What shows each fact, by its documentation.
     fn evidence() -> Vec<(Facts, String)> {
         let source = include_str!("known_behaviour.rs").split("impl Facts").next().unwrap();
         let parts: Vec<_> = source.split("        const ").collect();
@@ -427,7 +425,6 @@ mod tests {
         documented.collect()
     }
 
-    /// By the tables of `tests/behaviours`.
     fn shown_by_tables() -> BTreeSet<(String, String, String)> {
         let tables = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/behaviours");
         let mut shown = BTreeSet::new();
