@@ -155,6 +155,7 @@ step_examples() { # Runs the examples, over the software transport and libfabric
     "$EXAMPLES/arena"
     "$EXAMPLES/embedded_runtime" --seconds 1
     "$EXAMPLES/framed"
+    timeout 60 "$EXAMPLES/processes" 1000 | grep "second process: exit status: 0" || die "processes"
     for provider in loom-tcp shm 'tcp;ofi_rxm'; do
         timeout 60 "$EXAMPLES/hello" "$provider"
         timeout 60 "$EXAMPLES/framed" "$provider"

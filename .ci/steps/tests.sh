@@ -30,9 +30,10 @@ step_newer() { # Runs the tests over libfabric again, with libfabric 2.5.1 at ru
     [ -n "$folder" ] || die "there is no libfabric.so.1 in the wheel"
     # With the features of the step `test`, which has built these programs already.
     LD_LIBRARY_PATH=$folder programs cargo test --locked --workspace --features "$FEATURES" "${LIBFABRIC_TESTS[@]}"
-    # The same programs without a library, over the transports in Rust.
-    LOOM_LIBFABRIC=/without/libfabric.so.1 programs cargo test --locked --workspace --features "$FEATURES" \
-        --test providers --test no_alloc
+    # The same programs without a library, over the transports in Rust, with shared memory.
+    local command=(cargo test --locked --workspace --features "$FEATURES" --test providers)
+    LOOM_SHARED=65536 LOOM_LIBFABRIC=/without/libfabric.so.1 programs "${command[@]}" --test no_alloc
+    fails_with "TcpAttr::shared_memory" env LOOM_SHARED=1 "${command[@]}" -- transports::loom-tcp::a_peek_finds
     # The control: trials of loom-tcp, without trials of libfabric's providers.
     local trials
     trials=$(LOOM_LIBFABRIC=/without/libfabric.so.1 cargo test --locked --workspace --features "$FEATURES" --test providers -- --list)

@@ -64,6 +64,8 @@ impl Side {
             rendezvous_size: u32::MAX,
             unexpected_size: 16384,
             receive_buffer: 4096,
+            // For strangers that ask for it.
+            shared_memory: 4096,
             connect_timeout: 1000,
             allowed: &[],
         };

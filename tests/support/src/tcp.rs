@@ -1,4 +1,5 @@
-//! Endpoints of `loom-tcp`, which the feature `tls` encrypts in all tests.
+//! Endpoints of `loom-tcp`, which the feature `tls` encrypts in all tests. With `LOOM_SHARED`, they
+//! share memory, in rings of so many bytes.
 
 use loom_core::error::OpenError;
 use loom_core::info::{Hints, Info};
@@ -7,7 +8,9 @@ use loom_tcp::{Tcp, TcpAttr};
 /// Queries `loom-tcp`.
 #[cfg(not(feature = "tls"))]
 pub fn query(hints: &Hints<'_>, attr: TcpAttr) -> Result<Info<Tcp>, OpenError> {
-    loom_tcp::query(hints, attr)
+    let shared = std::env::var("LOOM_SHARED").ok().map(|bytes| bytes.parse().unwrap());
+    let shared_memory = shared.unwrap_or(attr.shared_memory);
+    loom_tcp::query(hints, TcpAttr { shared_memory, ..attr })
 }
 
 /// Queries `loom-tcp`, with a certificate of the tests: an expired one if `LOOM_EXPIRED` is set.

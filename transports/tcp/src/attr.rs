@@ -4,6 +4,8 @@ use core::net::IpAddr;
 
 use loom_core::error::OpenError;
 
+use crate::memory::Pipe;
+
 /// Addresses with the same first bits (CIDR).
 ///
 /// ```
@@ -69,6 +71,11 @@ pub struct TcpAttr {
     pub rendezvous_size: u32,
     /// Receive buffer of a connection in bytes, a multiple of [`MIN_BUFFER`](Self::MIN_BUFFER).
     pub receive_buffer: u32,
+    /// Length in bytes of a ring for each direction, in memory that two endpoints of the same host
+    /// and user share: a power of two from 4096 to 2^30, the same on both sides. With 0, or if the
+    /// side that connects has less, bytes go through the kernel. The kernel provides the memory
+    /// when a connection opens.
+    pub shared_memory: u32,
     /// Time in milliseconds to open a connection, in either direction.
     pub connect_timeout: u32,
     /// Networks of the peers that may connect, to all endpoints and listeners of the domain. The
@@ -110,6 +117,7 @@ impl TcpAttr {
         unexpected_size: 4 << 20,
         rendezvous_size: u32::MAX,
         receive_buffer: 1 << 15,
+        shared_memory: 0,
         connect_timeout: 10_000,
         allowed: &[],
     };
@@ -138,6 +146,11 @@ impl TcpAttr {
             (
                 "TcpAttr::receive_buffer",
                 self.receive_buffer != 0 && self.receive_buffer.is_multiple_of(Self::MIN_BUFFER),
+            ),
+            (
+                "TcpAttr::shared_memory",
+                self.shared_memory == 0
+                    || self.shared_memory.is_power_of_two() && Pipe::CAPACITIES.contains(&self.shared_memory),
             ),
             ("TcpAttr::connect_timeout", self.connect_timeout != 0),
             ("TcpAttr::allowed", self.allowed.iter().all(Subnet::is_valid)),

@@ -20,6 +20,8 @@
 //!   copied.
 //! - With [`TcpAttr::rendezvous_size`], the bytes of long tagged messages are sent when a receive
 //!   accepts them, and hold up no other message.
+//! - With [`TcpAttr::shared_memory`], endpoints of one host and user exchange all bytes through
+//!   memory that both map when they connect. A byte on the socket wakes a peer that sleeps.
 //! - A message without a receive is kept in [`TcpAttr::unexpected_size`]. One that does not fit, or
 //!   whose sender is not in the address vector, holds up its connection until a receive accepts it,
 //!   its sender is inserted or there is room. Claimed messages keep their room.
@@ -31,6 +33,9 @@
 //! Keys of regions have 64 random bits. A connection takes at most a quarter of the memory for
 //! messages. Connections of strangers that have reached neither a receive nor a region end when
 //! others require their places.
+//!
+//! Shared memory belongs to one connection, and cannot shrink. Its peer may change it at any time:
+//! positions are checked, and headers are copied before they are read.
 //!
 //! [`TcpAttr::allowed`] names the networks of peers. Connections of others are closed before a byte
 //! is read. The protocol has neither encryption nor authentication: a program that can send from a
@@ -45,6 +50,8 @@
 //! - No atomics, tags or multi-receives over connections, multi-receives with tags, or ranges of
 //!   ports.
 //!   [`loom-fabric-updates`](https://docs.rs/loom-fabric-updates) replaces atomics.
+//! - No shared memory with TLS, over connections, or between containers that hide their processes
+//!   from each other. A message longer than its rings moves while both sides poll.
 //! - A request for a connection has no deadline, and ends when others require its place.
 //! - A domain has one family of addresses. The domain and its objects stay on one thread.
 //! - An endpoint that closes sends what the kernel takes at once. Completions of sends mean that

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use iceoryx2::service::ipc::Service;
 
 use super::frames::Tokio;
-use super::offers::{caps, open_info, provider, provider_connections, tcp, tcp_connections};
+use super::offers::{caps, open_info, provider, provider_connections, shared, tcp, tcp_connections};
 use super::writes::Writes;
 use super::{connections, idle, sockets};
 use crate::Failure;
@@ -37,6 +37,8 @@ pub(crate) enum Kind {
     FabricConnection,
     /// Loom's transport over TCP.
     LoomTcp,
+    /// As above, over memory that both share.
+    LoomShared,
     /// As above, with idle connections beside.
     LoomIdle,
     /// As above, endpoints with connections.
@@ -57,6 +59,7 @@ impl Kind {
         Kind::Rxm,
         Kind::FabricConnection,
         Kind::LoomTcp,
+        Kind::LoomShared,
         Kind::LoomIdle,
         Kind::LoomConnection,
         #[cfg(feature = "iceoryx2")]
@@ -89,6 +92,7 @@ impl Kind {
             Kind::Rxm => "tcp_rxm",
             Kind::FabricConnection => "libfabric_tcp_msg",
             Kind::LoomTcp => "loom_tcp",
+            Kind::LoomShared => "loom_shared",
             Kind::LoomIdle => "loom_tcp_idle",
             Kind::LoomConnection => "loom_tcp_msg",
             #[cfg(feature = "iceoryx2")]
@@ -199,8 +203,13 @@ pub(crate) fn between_processes<const WORDS: usize>(kind: Kind, play: Play) -> R
         }
         Kind::LoomConnection => near(opened(connections::near(&tcp_connections(), play, len, exchange)), far, play),
         Kind::LoomIdle => near(opened(idle::near(play, len, exchange)), far, play),
-        Kind::LoomTcp if play == Play::Write => near(Writes::open(&tcp(), len, exchange), far, play),
-        Kind::LoomTcp => near(open_info(&tcp(), play, len, exchange), far, play),
+        Kind::LoomTcp | Kind::LoomShared => {
+            let info = if kind == Kind::LoomTcp { tcp() } else { shared() };
+            match play {
+                Play::Write => near(Writes::open(&info, len, exchange), far, play),
+                _ => near(open_info(&info, play, len, exchange), far, play),
+            }
+        }
         Kind::Shm | Kind::Net | Kind::FabricTcp | Kind::Rxm => {
             let info = provider(kind.provider().unwrap_or_default(), caps(play));
             match play {
@@ -285,8 +294,13 @@ pub fn far([kind, play, len, name]: &[String; 4]) -> Result<(), Failure> {
         }
         Kind::LoomConnection => play.far(connections::far(&tcp_connections(), play, len, exchange)?, rounds),
         Kind::LoomIdle => play.far(idle::far(play, len, exchange)?, rounds),
-        Kind::LoomTcp if play == Play::Write => play.far(Writes::open(&tcp(), len, exchange), rounds),
-        Kind::LoomTcp => play.far(open_info(&tcp(), play, len, exchange), rounds),
+        Kind::LoomTcp | Kind::LoomShared => {
+            let info = if kind == Kind::LoomTcp { tcp() } else { shared() };
+            match play {
+                Play::Write => play.far(Writes::open(&info, len, exchange), rounds),
+                _ => play.far(open_info(&info, play, len, exchange), rounds),
+            }
+        }
         Kind::Shm | Kind::Net | Kind::FabricTcp | Kind::Rxm => {
             let info = provider(kind.provider().unwrap_or_default(), caps(play));
             match play {

@@ -17,7 +17,7 @@ pub(in crate::sets) use idle::IDLE;
 pub(in crate::sets) use offers::{open_info, provider};
 
 use crate::Failure;
-use crate::contest::{Contest, Measured, Outcome};
+use crate::contest::{Contest, Measured, Outcome, Settings};
 use crate::cores;
 use crate::report::{Goal, Ratio, Run};
 use crate::sets::peers::end::{Play, Round};
@@ -35,16 +35,42 @@ const PEERS: &[Kind] = &[
 fn latency<const WORDS: usize>(run: &mut Run) -> Result<(), Failure> {
     let size = size_name(8 * WORDS);
     let mut contest = Contest::new(format!("half round trip of {size} between processes"));
-    for kind in [Kind::Shm].iter().chain(PEERS) {
+    for kind in [Kind::Shm, Kind::LoomShared].iter().chain(PEERS) {
         contest = contest.side_that_measures(kind.name(), between_processes::<WORDS>(*kind, Play::Answer)?);
     }
     let outcome = contest.run(&run.settings);
     run.contest(&outcome);
+    let beside_shared = [
+        (Kind::Shm, Goal::AtMost(0.5)),
+        #[cfg(feature = "iceoryx2")]
+        (Kind::Iceoryx, Goal::AtMost(0.5)),
+    ];
+    for (over, goal) in beside_shared {
+        let name = format!("shared_half_rtt_over_{}.{size}", over.name());
+        run.ratio(&outcome, Ratio { name: &name, of: Kind::LoomShared.name(), over: over.name(), goal });
+    }
     for over in PEERS {
         let name = format!("shm_half_rtt_over_{}.{size}", over.name());
         let ratio = Ratio { name: &name, of: Kind::Shm.name(), over: over.name(), goal: Goal::Lower };
         run.ratio(&outcome, ratio);
     }
+    Ok(())
+}
+
+/// Compares the rates of messages through shared memory. Rounds of long ones use all posted
+/// receives.
+fn shared_rate<const WORDS: usize>(run: &mut Run, goal: Goal) -> Result<(), Failure> {
+    let size = size_name(8 * WORDS);
+    let mut contest = Contest::new(format!("rate of {size} between processes"));
+    for kind in [Kind::Shm, Kind::LoomShared] {
+        contest = contest.side_that_measures(kind.name(), between_processes::<WORDS>(kind, Play::Stream)?);
+    }
+    let is_long = WORDS >= 1 << 17;
+    let round = if is_long { 30 * run.settings.round } else { run.settings.round };
+    let outcome = contest.run(&Settings { round, ..run.settings });
+    run.contest(&outcome);
+    let name = format!("shared_rate_over_shm.{size}");
+    run.rate_ratio(&outcome, Ratio { name: &name, of: Kind::LoomShared.name(), over: Kind::Shm.name(), goal });
     Ok(())
 }
 
@@ -81,6 +107,8 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
     latency::<1>(run)?;
     latency::<128>(run)?;
     latency::<8192>(run)?;
+    shared_rate::<1>(run, Goal::AtLeast(3.0))?;
+    shared_rate::<{ 1 << 17 }>(run, Goal::AtLeast(1.2))?;
     if ucx::is_there() {
         beside_ucx::<1>(run)?;
         beside_ucx::<128>(run)?;

@@ -29,6 +29,12 @@ pub(in crate::sets) fn tcp() -> Info<Tcp> {
     loom_tcp::query(&Hints::default(), TcpAttr { endpoints: 1, ..TcpAttr::DEFAULT }).expect("loopback")
 }
 
+/// Offer of loom's transport over memory that processes share.
+pub(super) fn shared() -> Info<Tcp> {
+    let attr = TcpAttr { endpoints: 1, shared_memory: 1 << 18, ..TcpAttr::DEFAULT };
+    loom_tcp::query(&Hints::default(), attr).expect("loopback")
+}
+
 /// Offer of a provider of libfabric for endpoints with connections.
 pub(super) fn provider_connections(name: &str) -> Info<Ofi<Local>> {
     Ofi::<Local>::query(&connections(Some(name))).expect("libfabric").next().expect("libfabric has the provider")

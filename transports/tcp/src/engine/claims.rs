@@ -31,6 +31,7 @@ impl Engine {
             let mut found = engine.find_message(endpoint, want);
             if found.is_none() {
                 // The event of a peek keeps a poll from progress.
+                engine.read_shared();
                 engine.progress(queue, 0)?;
                 found = engine.find_message(endpoint, want);
             }

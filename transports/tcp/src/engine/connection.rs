@@ -11,7 +11,7 @@ use super::regions::RegionIndices;
 use super::rendezvous::Numbers;
 use super::send::{Send, Verb};
 use super::{MessageKind, NIL};
-use crate::memory::Spans;
+use crate::memory::{Pipe, Spans};
 use crate::tls::Session;
 use crate::wire::{ByteOrder, Frame, MAX_HEADER, Operation};
 
@@ -33,6 +33,8 @@ pub(super) enum State {
     Requested,
     /// The kernel has accepted the connection, and its request is awaited.
     Accepted,
+    /// Shared memory was offered, and the peer is to answer.
+    Offered,
     /// The program is to answer its request.
     Pending,
     Open,
@@ -74,6 +76,10 @@ pub(super) struct Response {
 pub(super) enum Inbound {
     /// A connect message is awaited.
     Connect,
+    /// An offer of shared memory is awaited.
+    Offer,
+    /// The answer to an offer is awaited.
+    Answer,
     /// A frame is awaited.
     Frame,
     /// The frame has no room yet.
@@ -103,6 +109,10 @@ pub(super) struct Connection {
     pub(super) generation: u32,
     pub(super) socket: Option<OwnedFd>,
     pub(super) session: Option<Session>,
+    /// Memory that carries the bytes. The socket then wakes the peer, and notices its end.
+    pub(super) pipe: Option<Pipe>,
+    /// Descriptor of the offered memory.
+    pub(super) offered: Option<OwnedFd>,
     pub(super) endpoint: u16,
     /// Index of the peer in the endpoint's vector, or `NIL`.
     pub(super) peer: u32,
@@ -182,6 +192,8 @@ impl Connection {
             generation: 0,
             socket: None,
             session: None,
+            pipe: None,
+            offered: None,
             endpoint: 0,
             peer: NIL,
             address: SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0)),
@@ -257,7 +269,8 @@ impl Connection {
     fn is_idle(&self) -> bool {
         let is_empty = self.current.is_none() && self.queue.is_empty() && self.responses.is_empty();
         let awaits = self.has_begun() || self.promised > 0 || self.acknowledgements > 0;
-        is_empty && !awaits && matches!(self.inbound, Inbound::Frame) && self.start == self.end
+        let is_read = self.pipe.as_ref().is_none_or(|pipe| !pipe.has_bytes());
+        is_empty && !awaits && is_read && matches!(self.inbound, Inbound::Frame) && self.start == self.end
     }
 
     /// Returns `true` if the connection may end for another one: that of a removed peer, or of a
@@ -266,6 +279,7 @@ impl Connection {
         match self.state {
             _ if self.is_lasting => false,
             State::Accepted | State::Pending => true,
+            State::Offered => self.peer == NIL && self.queue.is_empty(),
             State::Open if self.peer != NIL => false,
             State::Open if self.initiated => self.is_idle(),
             State::Open if self.has_begun() || self.promised > 0 => false,

@@ -126,14 +126,9 @@ impl Engine {
 
     /// Drives progress, and waits for at most so many milliseconds until an event has happened.
     pub(crate) fn drive(&mut self, milliseconds: i32, has_happened: impl Fn(&Self) -> bool) -> Result<(), Errno> {
-        let mut sleep = milliseconds;
-        if sleep != 0 {
-            self.leave_dirty();
-            if has_happened(self) || self.try_paused && self.paused > 0 {
-                sleep = 0;
-            }
-        }
-        self.progress(NO_QUEUE, sleep)
+        let may_sleep = milliseconds != 0 && self.leave_dirty() && !(self.try_paused && self.paused > 0);
+        self.read_shared();
+        self.progress(NO_QUEUE, if may_sleep && !has_happened(self) { milliseconds } else { 0 })
     }
 
     pub(crate) fn event_fd(&self, queue: u16) -> Result<rustix::fd::RawFd, Errno> {
@@ -141,8 +136,7 @@ impl Engine {
     }
 
     pub(crate) fn may_await_event(&mut self, queue: u16) -> Result<bool, Errno> {
-        self.leave_dirty();
-        if self.has_kernel_events() {
+        if !self.leave_dirty() || self.has_kernel_events() {
             return Ok(false);
         }
         let queue = &mut self.event_queues[usize::from(queue)];

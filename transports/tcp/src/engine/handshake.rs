@@ -23,6 +23,7 @@ use super::connection::{Connection, Inbound, State};
 use super::endpoints::{Endpoint, EndpointKind};
 use super::list::List;
 use super::loss::Loss;
+use super::shared::OFFERS;
 use super::socket::{self, TICK_MS, Token, errno};
 use super::{Engine, Full, NIL};
 use crate::memory::Gather;
@@ -180,7 +181,12 @@ impl Engine {
 
     fn send_request(&mut self, index: u32) {
         let endpoint = &self.endpoints[usize::from(self.connections[index as usize].endpoint)];
-        let data = RdmData { version: VERSION, features: 0, port: endpoint.name.port(), pid: self.pid };
+        let data = RdmData {
+            version: VERSION,
+            features: self.requested_features(index),
+            port: endpoint.name.port(),
+            pid: self.pid,
+        };
         let data = match endpoint.kind {
             EndpointKind::Connected => endpoint.data.clone(),
             _ => ConnectData::from_slice(&data.encode()).unwrap_or_default(),
@@ -218,17 +224,22 @@ impl Engine {
     pub(super) fn send_connect_message(&mut self, index: u32, kind: ConnectKind, data: &[u8]) -> bool {
         let mut bytes = [0; MAX_CONNECT_MESSAGE];
         let len = ConnectMessage { kind, data }.encode(&mut bytes).unwrap_or_default();
+        self.send_whole(index, &bytes[..len])
+    }
+
+    /// Sends bytes of the handshake in one piece. Returns `false` if the connection is lost.
+    pub(super) fn send_whole(&mut self, index: u32, bytes: &[u8]) -> bool {
         let Self { connections, records, outbox, ranges, .. } = self;
         let connection = &mut connections[index as usize];
         let Some(socket) = &connection.socket else { return false };
         let mut gather = Gather::over(outbox, ranges);
-        gather.copy(&bytes[..len]);
+        gather.copy(bytes);
         let sent = match &mut connection.session {
             Some(session) => session.send(&mut records[index as usize], socket.as_fd(), gather.gathered()),
             None => gather.send(socket.as_fd()).map(|sent| (sent, true)),
         };
         let lost = match sent {
-            Ok((sent, true)) if sent == len as u64 => return true,
+            Ok((sent, true)) if sent == bytes.len() as u64 => return true,
             Ok(_) => Errno::EIO,
             Err(error) => errno(error),
         };
@@ -263,11 +274,16 @@ impl Engine {
                 Ok(())
             }
             (State::Requested, ConnectKind::Response) => {
-                let RdmData { pid, version, .. } = RdmData::parse(data)?;
+                let RdmData { pid, version, features, .. } = RdmData::parse(data)?;
+                let is_offered = features & OFFERS != 0 && self.requested_features(index) != 0;
                 let connection = &mut self.connections[index as usize];
                 connection.pid = pid;
                 connection.announces = version == VERSION_CONFIRMED && order == ByteOrder::NATIVE;
-                self.set_open(index);
+                if is_offered {
+                    connection.inbound = Inbound::Offer;
+                } else {
+                    self.set_open(index);
+                }
                 Ok(())
             }
             (State::Requested, ConnectKind::Reject) => {
@@ -282,11 +298,15 @@ impl Engine {
         }
     }
 
-    fn set_open(&mut self, index: u32) {
+    pub(super) fn set_open(&mut self, index: u32) {
         let connection = &mut self.connections[index as usize];
+        let was_offered = connection.state == State::Offered;
         connection.state = State::Open;
         connection.inbound = Inbound::Frame;
-        self.end_opening();
+        self.add_shared(index);
+        if !was_offered {
+            self.end_opening();
+        }
         self.announce_queued(index);
         self.mark_dirty(index);
     }
@@ -303,15 +323,15 @@ impl Engine {
             && let Some(existing) = self.existing_connection(index)
         {
             let Connection { state, initiated, pid, .. } = self.connections[existing as usize];
-            let is_open = state == State::Open;
-            let refuses = if is_open { initiated && pid == data.pid } else { rank(address) < rank(name) };
+            let was_open = matches!(state, State::Open | State::Offered);
+            let refuses = if was_open { initiated && pid == data.pid } else { rank(address) < rank(name) };
             if refuses {
                 if self.send_connect_message(index, ConnectKind::Reject, &data.encode()) {
                     self.lose(index, Loss::Replaced);
                 }
                 return;
             }
-            if !is_open {
+            if state != State::Open {
                 queue = Some(core::mem::replace(&mut self.connections[existing as usize].queue, List::new()));
             }
             self.lose(existing, Loss::Replaced);
@@ -331,9 +351,14 @@ impl Engine {
         let connection = &mut self.connections[index as usize];
         connection.announces = data.version >= VERSION && connection.order == ByteOrder::NATIVE;
         let version = if connection.announces { VERSION_CONFIRMED } else { 0 };
-        let data = RdmData { version, features: 0, pid: self.pid, ..data };
+        let offer = self.prepare_offer(index, data.features);
+        let features = if offer.is_some() { OFFERS } else { 0 };
+        let data = RdmData { version, features, pid: self.pid, ..data };
         if self.send_connect_message(index, ConnectKind::Response, &data.encode()) {
-            self.set_open(index);
+            match offer {
+                Some(offer) => self.send_offer(index, &offer),
+                None => self.set_open(index),
+            }
         }
     }
 
@@ -355,7 +380,7 @@ impl Engine {
         let connection = &self.connections[index as usize];
         let (endpoint, address) = (connection.endpoint, connection.address);
         let other = self.connections.iter().enumerate().position(|(at, other)| {
-            let is_open = other.state == State::Open && !other.is_broken;
+            let is_open = matches!(other.state, State::Open | State::Offered) && !other.is_broken;
             at != index as usize && other.endpoint == endpoint && other.address == address && is_open
         });
         let Some(other) = other else {
@@ -365,8 +390,10 @@ impl Engine {
         let mut queue = core::mem::replace(&mut self.connections[index as usize].queue, List::new());
         while let Some(send) = queue.pop(&mut self.sends) {
             self.connections[other].queue.push(&mut self.sends, send);
-            #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 connections")]
-            self.announce(other as u32, send);
+            if self.connections[other].state == State::Open {
+                #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 connections")]
+                self.announce(other as u32, send);
+            }
         }
         let peer = self.connections[index as usize].peer;
         self.lose(index, Loss::Replaced);
@@ -396,7 +423,7 @@ impl Engine {
         let periods = u32::try_from(periods).map_or(most, |periods| periods.min(most));
         for index in 0..self.connections.len() {
             let connection = &mut self.connections[index];
-            if matches!(connection.state, State::Free | State::Open | State::Pending) {
+            if matches!(connection.state, State::Free | State::Open | State::Offered | State::Pending) {
                 continue;
             }
             connection.ticks = connection.ticks.saturating_sub(periods);

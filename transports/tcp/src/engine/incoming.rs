@@ -13,6 +13,7 @@ use super::send::Send;
 use super::socket::{self, errno};
 use super::{Engine, MessageKind, NIL};
 use crate::attr::TcpAttr;
+use crate::memory::{Inconsistent, Offer, Spans};
 use crate::wire::{ConnectMessage, Frame, Opcode, Operation, Violation};
 
 /// System calls for one event of the kernel, so that other connections have their turn.
@@ -29,6 +30,16 @@ const DIRECT: u64 = 1024;
 const AT_ONCE: u64 = 1 << 17;
 
 impl To {
+    /// Memory of an operation or of regions.
+    fn spans<'a>(&'a mut self, sends: &'a mut [Send]) -> Option<&'a mut Spans> {
+        Some(match self {
+            To::Receive(receive) => &mut receive.spans,
+            To::Regions { spans, .. } => spans,
+            To::Read(send) => &mut sends[*send as usize].spans,
+            To::Unexpected { .. } => return None,
+        })
+    }
+
     /// Copies the next bytes of the payload.
     fn append(&mut self, sends: &mut [Send], (unexpected, pieces): (&mut [Unexpected], &mut [Piece]), bytes: &[u8]) {
         match self {
@@ -61,7 +72,7 @@ impl Engine {
                     }
                 }
                 Err(lost) => {
-                    self.lose(index, Loss::Ended(lost));
+                    self.lose(index, lost);
                     return;
                 }
             }
@@ -132,7 +143,50 @@ impl Engine {
     }
 
     /// Receives once. Returns `true` if the socket may have more bytes.
-    fn receive(&mut self, index: u32) -> Result<bool, Errno> {
+    fn receive(&mut self, index: u32) -> Result<bool, Loss> {
+        let connection = &mut self.connections[index as usize];
+        if connection.pipe.is_some() && connection.state == State::Open {
+            return self.receive_shared(index).map_err(|error| Loss::Violation(error.into()));
+        }
+        self.receive_from_kernel(index).map_err(Loss::Ended)
+    }
+
+    /// Receives from shared memory. Returns `true` if there are more bytes.
+    fn receive_shared(&mut self, index: u32) -> Result<bool, Inconsistent> {
+        let size = self.attr.receive_buffer as usize;
+        let Self { connections, buffers, sends, .. } = self;
+        let connection = &mut connections[index as usize];
+        let Some(pipe) = &mut connection.pipe else { return Ok(false) };
+        if connection.start == connection.end {
+            (connection.start, connection.end) = (0, 0);
+        }
+        connection.received += u64::from(pipe.has_bytes());
+        if let Inbound::Payload { to, left, .. } = &mut connection.inbound
+            && connection.end == 0
+            && *left >= DIRECT
+            && let Some(spans) = to.spans(sends)
+            && spans.left() > 0
+            && pipe.is_long()?
+        {
+            *left -= pipe.read_to(spans, *left);
+        } else {
+            let buffer = &mut buffers.as_flattened_mut()[index as usize * size..][..size];
+            let (start, end) = (connection.start as usize, connection.end as usize);
+            if start > 0 && size - end < size / 2 {
+                buffer.copy_within(start..end, 0);
+                (connection.start, connection.end) = (0, connection.end - connection.start);
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "at most the size of the buffer")]
+            let received = pipe.read(&mut buffer[connection.end as usize..])? as u32;
+            connection.end += received;
+        }
+        if let Some(socket) = &connection.socket {
+            pipe.wake_writer(|| socket::send_byte(socket));
+        }
+        Ok(pipe.has_bytes())
+    }
+
+    fn receive_from_kernel(&mut self, index: u32) -> Result<bool, Errno> {
         let connection = &mut self.connections[index as usize];
         if let Some(session) = &mut connection.session {
             let Some(socket) = &connection.socket else { return Ok(false) };
@@ -170,12 +224,7 @@ impl Engine {
         let buffer = &mut buffers.as_flattened_mut()[index as usize * size..][..size];
         let socket = connection.socket.as_ref()?;
         let Inbound::Payload { to, left, .. } = &mut connection.inbound else { return None };
-        let spans = match to {
-            To::Receive(receive) => &mut receive.spans,
-            To::Regions { spans, .. } => spans,
-            To::Read(send) => &mut sends[*send as usize].spans,
-            To::Unexpected { .. } => return None,
-        };
+        let spans = to.spans(sends)?;
         // Payload beyond the spans is dropped, by way of the buffer.
         if spans.left() == 0 {
             return None;
@@ -251,6 +300,17 @@ impl Engine {
                     if self.connections[index as usize].state == State::Pending {
                         return Ok(());
                     }
+                }
+                Inbound::Offer => {
+                    let Some((offer, _)) = bytes.split_first_chunk() else { return Ok(()) };
+                    let offer = Offer::parse(offer);
+                    self.consume(index, Offer::LEN);
+                    self.handle_offer(index, &offer);
+                }
+                Inbound::Answer => {
+                    let Some(answer) = bytes.first().copied() else { return Ok(()) };
+                    self.consume(index, 1);
+                    self.handle_answer(index, answer);
                 }
                 Inbound::Frame => {
                     let Some((frame, used)) = Frame::parse(bytes, connection.order)? else { return Ok(()) };

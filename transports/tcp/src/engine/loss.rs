@@ -136,11 +136,14 @@ impl Engine {
         let place = &mut self.connections[index as usize];
         let generation = place.generation;
         let lost = core::mem::replace(place, Connection { generation, ..Connection::free(NIL) });
+        if lost.pipe.is_some() {
+            self.remove_shared(index);
+        }
         let Connection { endpoint, state, inbound, .. } = lost;
         if self.last == index {
             self.last = NIL;
         }
-        if !matches!(state, State::Open | State::Pending) {
+        if !matches!(state, State::Open | State::Offered | State::Pending) {
             self.end_opening();
         }
         if lost.is_paused {

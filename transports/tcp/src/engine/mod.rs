@@ -16,6 +16,7 @@
 //! | `claims` | peeks, claims and discards |
 //! | `multi_receive` | receives of several messages |
 //! | `rendezvous` | long messages, on request |
+//! | `shared` | memory shared with peers of the same host |
 //! | `regions` | memory that peers reach |
 //! | `queues` | events, counters, and descriptors to sleep on |
 //! | `endpoints` | endpoints and addresses of peers |
@@ -39,6 +40,7 @@ mod queues;
 mod regions;
 mod rendezvous;
 mod send;
+mod shared;
 mod socket;
 
 use core::net::SocketAddr;
@@ -167,6 +169,13 @@ pub(crate) struct Engine {
     routes: Table<u32>,
     connections: Table<Connection>,
     free_connections: Free,
+    /// Open connections with shared memory: the first `shared_count`.
+    shared: Table<u32>,
+    shared_count: usize,
+    /// Polls since the last look at the kernel's events.
+    looks: u32,
+    /// Coarse time of the last poll, in nanoseconds of its second.
+    looked_at: i64,
     /// Receive buffers of the connections.
     buffers: Table<Page>,
     sends: Table<Send>,

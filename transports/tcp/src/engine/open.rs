@@ -46,6 +46,7 @@ struct Counts {
     unexpected: usize,
     pieces: usize,
     buffers: usize,
+    shared: usize,
     events: usize,
     records: usize,
 }
@@ -65,6 +66,7 @@ impl Counts {
             pieces: (attr.unexpected_size as usize).div_ceil(PIECE),
             // A connection has one event before it is read, an endpoint two, and the program some.
             events: usize::from(attr.event_queues) * (connections + 2 * endpoints + OWN_EVENTS as usize),
+            shared: if attr.shared_memory > 0 { connections } else { 0 },
             records: tls.map_or(0, |_| connections),
             buffers: connections * (attr.receive_buffer / TcpAttr::MIN_BUFFER) as usize,
         }
@@ -88,6 +90,7 @@ pub(crate) fn layout(attr: &TcpAttr, tls: Option<&Tls>) -> Option<Layout> {
     let behind = [
         Layout::array::<u32>(counts.routes).ok(),
         Layout::array::<Connection>(counts.connections).ok(),
+        Layout::array::<u32>(counts.shared).ok(),
         Layout::array::<Page>(counts.buffers).ok(),
         Layout::array::<Send>(counts.sends).ok(),
         Layout::array::<Injected>(counts.sends).ok(),
@@ -191,6 +194,10 @@ impl Engine {
                 Connection::free(Free::chained(index(number), index(counts.connections)))
             })?,
             free_connections: Free::all(0, index(counts.connections)),
+            shared: table(counts.shared, block, |_| NIL)?,
+            shared_count: 0,
+            looks: 0,
+            looked_at: 0,
             buffers: table(counts.buffers, block, |_| [0; _])?,
             sends: table(counts.sends, block, |number| {
                 let number = index(number);

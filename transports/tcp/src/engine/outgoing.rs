@@ -14,11 +14,11 @@ use rustix::io;
 use super::connection::{Connection, Item, Partial, RESPONSES, State};
 use super::loss::Loss;
 use super::send::{Post, Send, Verb};
-use super::socket::errno;
+use super::socket::{self, errno};
 use super::{BATCH, Engine, Injected, NIL};
 use crate::memory::Gather;
 use crate::tls::Session;
-use crate::wire::{ByteOrder, Frame, FrameFlags, MAX_HEADER, Operation};
+use crate::wire::{ByteOrder, Frame, FrameFlags, MAX_HEADER, Operation, Violation};
 
 /// Polls that try to send to a full socket, before the kernel is to report room.
 const ATTEMPTS: u32 = 64;
@@ -263,18 +263,24 @@ impl Engine {
         self.dirty = core::mem::replace(&mut self.retried, NIL);
     }
 
-    /// Sends frames, and lets the kernel report room for the others: polls do not try them any
-    /// more.
-    pub(super) fn leave_dirty(&mut self) {
+    /// Sends frames, and lets the kernel or the peer report room for the others, before this side
+    /// sleeps. Returns `false` if it may not: shared memory has bytes or room.
+    pub(super) fn leave_dirty(&mut self) -> bool {
         self.send_dirty();
         while self.dirty != NIL {
             let index = self.dirty;
             let connection = &mut self.connections[index as usize];
             self.dirty = connection.next_dirty;
             connection.is_dirty = false;
-            connection.is_full = true;
-            self.watch_open(index);
+            if connection.pipe.is_some() {
+                self.mark_retried(index);
+            } else {
+                connection.is_full = true;
+                self.watch_open(index);
+            }
         }
+        self.dirty = core::mem::replace(&mut self.retried, NIL);
+        self.arm_shared()
     }
 
     /// Sends the frames of a connection, as far as the kernel takes them. The next polls try the
@@ -288,6 +294,10 @@ impl Engine {
                 Ok(true) => self.connections[index as usize].attempts = 0,
                 Ok(false) => {
                     let connection = &mut self.connections[index as usize];
+                    // The kernel does not report room in shared memory.
+                    if connection.pipe.is_some() {
+                        return self.mark_retried(index);
+                    }
                     connection.attempts += 1;
                     if connection.attempts < ATTEMPTS {
                         return self.mark_retried(index);
@@ -297,6 +307,9 @@ impl Engine {
                     self.watch_open(index);
                 }
                 Err(io::Errno::INTR) => {}
+                Err(io::Errno::PROTO) if self.connections[index as usize].pipe.is_some() => {
+                    self.lose(index, Loss::Violation(Violation::SharedMemory));
+                }
                 Err(error) => self.end_sends(index, errno(error)),
             }
         }
@@ -333,7 +346,8 @@ impl Engine {
     pub(super) fn watch_open(&mut self, index: u32) {
         let connection = &self.connections[index as usize];
         let mut flags = EventFlags::empty();
-        if !connection.is_paused {
+        // A byte of a peer may concern room in shared memory.
+        if !connection.is_paused || connection.pipe.is_some() {
             flags |= EventFlags::IN;
         }
         if connection.is_full {
@@ -354,7 +368,8 @@ impl Engine {
         }
         let Self { connections, sends, injected, outbox, ranges, records, .. } = self;
         // The frames borrow the connection.
-        let mut session = connections[index as usize].session.take();
+        let place = &mut connections[index as usize];
+        let (mut session, mut pipe) = (place.session.take(), place.pipe.take());
         let connection = &connections[index as usize];
         let mut gather = Gather::over(outbox, ranges);
         if let Some(partial) = &connection.current {
@@ -374,12 +389,19 @@ impl Engine {
         let total = gather.len();
         let sent = match (&mut session, &connection.socket) {
             (_, None) => Ok((0, false)),
+            (None, Some(_)) if let Some(pipe) = &mut pipe => {
+                pipe.send(gather).map_or(Err(io::Errno::PROTO), |sent| Ok((sent, true)))
+            }
             (None, Some(socket)) => gather.send(socket.as_fd()).map(|sent| (sent, true)),
             (Some(session), Some(socket)) => {
                 session.send(&mut records[index as usize], socket.as_fd(), gather.gathered())
             }
         };
-        self.connections[index as usize].session = session;
+        if let (Some(pipe), Some(socket)) = (&pipe, &connection.socket) {
+            pipe.wake_reader(|| socket::send_byte(socket));
+        }
+        let place = &mut self.connections[index as usize];
+        (place.session, place.pipe) = (session, pipe);
         let (sent, flushed) = match sent {
             Err(io::Errno::AGAIN) => (0, false),
             sent => sent?,

@@ -10,6 +10,7 @@ use rustix::io;
 use rustix::time::Timespec;
 
 use super::connection::State;
+use super::shared::LOOKS;
 use super::socket::{Token, errno};
 use super::{Engine, NIL};
 
@@ -42,10 +43,19 @@ impl Engine {
                 self.polled = NO_QUEUE;
             }
         }
-        if has_event || self.read_last(queue) {
+        if has_event {
             return Ok(());
         }
-        self.progress(queue, 0)
+        if self.shared_count > 0 {
+            let has_read = self.poll_shared(queue);
+            if self.has_to_look() {
+                return self.progress(queue, 0);
+            }
+            if has_read || self.last == NIL {
+                return Ok(());
+            }
+        }
+        if self.read_last(queue) { Ok(()) } else { self.progress(queue, 0) }
     }
 
     /// Reads the connection that had the last bytes. Returns `false` if all have their turn.
@@ -76,6 +86,7 @@ impl Engine {
     pub(crate) fn progress(&mut self, queue: u16, milliseconds: i32) -> Result<(), Errno> {
         self.turn += 1;
         self.polled = queue;
+        self.looks = 0;
         let result = self.wait(milliseconds);
         if self.try_paused && self.paused > 0 {
             self.read_paused();
@@ -130,7 +141,7 @@ impl Engine {
         match connection.state {
             State::Connecting => self.finish_connecting(index),
             State::Free | State::Waiting | State::Pending => {}
-            State::Securing | State::Requested | State::Accepted | State::Open => {
+            State::Securing | State::Requested | State::Accepted | State::Offered | State::Open => {
                 if connection.is_full && flags.intersects(EventFlags::OUT | ended) {
                     connection.is_full = false;
                     self.watch_open(index);
@@ -140,7 +151,12 @@ impl Engine {
                 if connection.generation != generation || connection.socket.is_none() {
                     return;
                 }
-                if flags.intersects(EventFlags::IN | ended) && !connection.is_paused {
+                if !flags.intersects(EventFlags::IN | ended) {
+                    return;
+                }
+                if connection.state == State::Open && connection.pipe.is_some() {
+                    self.read_wakes(index);
+                } else if !connection.is_paused {
                     self.read(index);
                 }
             }
@@ -154,6 +170,7 @@ impl Engine {
         let has_events = poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0);
         if has_events {
             self.polls_of_last = LAST_IN_A_ROW;
+            self.looks = LOOKS;
         }
         has_events
     }

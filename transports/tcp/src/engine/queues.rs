@@ -123,13 +123,20 @@ impl Engine {
 
     /// Returns `true` if the descriptor of the queue becomes readable at the next event.
     pub(crate) fn may_sleep(&mut self, queue: u16) -> Result<bool, Errno> {
-        self.leave_dirty();
-        if self.has_kernel_events() {
+        if !self.leave_dirty() || self.has_kernel_events() {
             return Ok(false);
         }
         let queue = &mut self.queues[usize::from(queue)];
         queue.wait.as_mut().ok_or(Errno::ENOSYS)?.reset();
         Ok(queue.ring.as_ref().is_none_or(|ring| ring.len() == 0) && !(self.try_paused && self.paused > 0))
+    }
+
+    /// Wakes the sleepers on other queues and counters, which then poll.
+    pub(super) fn wake_sleepers(&mut self) {
+        let polled = self.polled;
+        let others = self.queues.iter_mut().zip(0..).filter(|(_, index)| *index != polled);
+        let counters = self.counters.iter_mut().filter_map(|counter| counter.wait.as_mut());
+        others.filter_map(|(queue, _)| queue.wait.as_mut()).chain(counters).for_each(Wait::set);
     }
 
     /// Reserves room for the event of an operation.
@@ -232,8 +239,8 @@ impl Engine {
     /// Returns `true` if the counter has not changed since the last call. Otherwise drives
     /// progress.
     pub(crate) fn may_await_counter(&mut self, counter: u16) -> Result<bool, Errno> {
-        self.leave_dirty();
-        if self.has_kernel_events() || self.try_paused && self.paused > 0 {
+        if !self.leave_dirty() || self.has_kernel_events() || self.try_paused && self.paused > 0 {
+            self.read_shared();
             self.progress(NO_QUEUE, 0)?;
             return Ok(false);
         }

@@ -12,7 +12,7 @@ use rustix::net::sockopt::{
     set_socket_keepalive, set_socket_reuseaddr, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_nodelay,
     socket_error,
 };
-use rustix::net::{self, AddressFamily, RecvFlags, Shutdown, SocketFlags, SocketType};
+use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType};
 use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
 
 use crate::memory::set_bind_address_no_port;
@@ -103,6 +103,11 @@ pub(super) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Option
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Sends a byte. Returns `false` if the kernel has not taken it.
+pub(super) fn send_byte(socket: impl AsFd) -> bool {
+    net::send(socket, &[0], SendFlags::NOSIGNAL | SendFlags::DONTWAIT).is_ok()
 }
 
 /// Reads the bytes of a socket, so that closing it does not reset the connection.

@@ -113,9 +113,16 @@ impl Spans {
 
     /// Copies bytes in, as many as there is room for, and returns their number.
     pub(crate) fn fill(&mut self, bytes: &[u8]) -> usize {
+        // SAFETY: borrowed.
+        unsafe { self.fill_from(NonNull::from_ref(bytes).cast(), bytes.len()) }
+    }
+
+    /// # Safety
+    /// `len` bytes are valid for reads. They may be exposed memory.
+    pub(super) unsafe fn fill_from(&mut self, bytes: NonNull<u8>, len: usize) -> usize {
         let mut copied = 0;
         for span in self.rest() {
-            let len = span.len.min(bytes.len() - copied);
+            let len = span.len.min(len - copied);
             // SAFETY: `len` bytes are left of both.
             unsafe { copy_exposed(bytes.as_ptr().add(copied), span.first.as_ptr(), len) };
             copied += len;
@@ -258,7 +265,6 @@ impl<'a> Gather<'a> {
 }
 
 /// Bytes of a [`Gather`], and the position of the next one.
-#[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "TLS copies them"))]
 pub(crate) struct Gathered<'a> {
     ranges: &'a Ranges,
     at: usize,
@@ -266,20 +272,27 @@ pub(crate) struct Gathered<'a> {
     memory: PhantomData<&'a mut [u8]>,
 }
 
-#[cfg(feature = "tls")]
 impl Gathered<'_> {
     /// Copies the next bytes, as many as there is room for, and returns their number.
+    #[cfg(feature = "tls")]
     pub(crate) fn copy_to(&mut self, room: &mut [u8]) -> usize {
+        // SAFETY: borrowed.
+        unsafe { self.copy_out(NonNull::from_mut(room).cast(), room.len()) }
+    }
+
+    /// # Safety
+    /// `room` bytes are valid for writes. They may be exposed memory.
+    pub(super) unsafe fn copy_out(&mut self, to: NonNull<u8>, room: usize) -> usize {
         let mut copied = 0;
-        while copied < room.len()
+        while copied < room
             && let Some(range) = self.ranges.0.get(self.at)
         {
-            let len = (range.len - self.offset).min(room.len() - copied);
+            let len = (range.len - self.offset).min(room - copied);
             // SAFETY: the offset lies within the range.
             let from = unsafe { range.base.add(self.offset) };
             // SAFETY: `len` bytes are left of both. Spans are valid (`Span::new`), and the gather's
             // buffer is borrowed.
-            unsafe { copy_exposed(from, room.as_mut_ptr().add(copied), len) };
+            unsafe { copy_exposed(from, to.as_ptr().add(copied), len) };
             copied += len;
             self.offset += len;
             if self.offset == range.len {

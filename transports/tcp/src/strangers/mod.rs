@@ -8,6 +8,7 @@ mod claims;
 mod interfaces;
 mod limits;
 mod rendezvous;
+mod shared;
 pub(crate) mod sides;
 mod sleeping;
 

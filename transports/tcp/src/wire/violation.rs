@@ -27,6 +27,8 @@ pub enum Violation {
     RemoteMemory,
     /// Payload for memory that was closed while it arrived.
     RegionClosed,
+    /// Words of shared memory that contradict each other.
+    SharedMemory,
 }
 
 impl Violation {
@@ -46,6 +48,7 @@ impl Violation {
             Violation::Unsolicited(_) => 25,
             Violation::RemoteMemory => 26,
             Violation::RegionClosed => 27,
+            Violation::SharedMemory => 28,
         }
     }
 
@@ -65,6 +68,7 @@ impl Violation {
             25 => "answer of the peer without a request",
             26 => "the peer named remote memory with a wrong key, range or access",
             27 => "remote memory was closed during a transfer of the peer",
+            28 => "the peer has written inconsistent positions to shared memory",
             _ => return None,
         })
     }
