@@ -45,7 +45,7 @@ impl End {
     }
 }
 
-/// The second process: answers each message with the next number.
+/// The second process.
 fn answer(first: &EndpointAddr, rounds: u64) -> Result<(), Box<dyn std::error::Error>> {
     let end = End::open()?;
     let to = end.av.insert(first)?;
@@ -57,7 +57,7 @@ fn answer(first: &EndpointAddr, rounds: u64) -> Result<(), Box<dyn std::error::E
     Ok(())
 }
 
-/// The first process. Returns the median of half round trips, and the exit of the second process.
+/// The first process. Returns the median of half round trips, and the other process's exit.
 fn run(child: &mut Child, end: &End, rounds: u64) -> Result<(Duration, ExitStatus), Box<dyn std::error::Error>> {
     let mut line = String::new();
     BufReader::new(child.stdout.take().ok_or("a pipe")?).read_line(&mut line)?;

@@ -43,7 +43,6 @@
 //! use loom_core::{Caps, Hints, soft::{Network, NetworkAttr}};
 //!
 //! let network = Network::new(NetworkAttr { strict: true, ..NetworkAttr::DEFAULT })?;
-//! // As over a fabric: who wants to know where messages come from asks for it.
 //! let hints = Hints { caps: Caps::MSG | Caps::SOURCE, ..Hints::default() };
 //! let info = network.query(&hints)?;
 //! assert!(info.caps().contains(Caps::SOURCE) && !network.info().caps().contains(Caps::SOURCE));
@@ -87,8 +86,6 @@
 //! | a read that its target forbids | fails | never completes (`shm` of libfabric 1, `udp;ofi_rxd`) |
 //! | sends to a peer that closes | fail | end with their endpoint (`tcp;ofi_rxm`, `udp;ofi_rxd`), or the peer is tried for ever |
 //! | closing an endpoint | returns every buffer | may have to wait for other endpoints of the process (`shm`) |
-//!
-//! Faults of a single provider are not imitated.
 //!
 //! ```
 //! use loom_core::{Av, Cq, Domain, Forever, Source, Tag, soft::{Network, NetworkAttr}};
