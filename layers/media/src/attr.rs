@@ -1,5 +1,7 @@
 use loom_transfer::EngineAttr;
 
+use crate::stream::Stream;
+
 /// Sizes of a target or an initiator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MediaAttr {
@@ -32,21 +34,57 @@ pub struct MediaAttr {
 
 impl Default for MediaAttr {
     fn default() -> Self {
-        MediaAttr {
-            flows: 16,
-            peers: 16,
-            transfers: 256,
-            depth: 256,
-            piece: 8 << 20,
-            message: 192,
-            record: 1024,
-            silence: 0,
-            retry: 0,
-        }
+        Self::DEFAULT
     }
 }
 
 impl MediaAttr {
+    const DEFAULT: Self = MediaAttr {
+        flows: 16,
+        peers: 16,
+        transfers: 256,
+        depth: 256,
+        piece: 8 << 20,
+        message: 192,
+        record: 1024,
+        silence: 0,
+        retry: 0,
+    };
+
+    /// Sizes for streams to `targets` each, with at most `poll_ns` nanoseconds between two polls:
+    /// twice the transfers and operations of this time, up to those of the rings. Half may still be
+    /// in flight.
+    ///
+    /// ```
+    /// use loom_media::{FlowLayout, GrainLayout, MediaAttr, Rate, Stream};
+    ///
+    /// // Two planes in slices of 108 lines for four targets, and polls each millisecond.
+    /// let layout = FlowLayout::Grains(GrainLayout::v210a(1920, 1080), 12);
+    /// let stream = Stream { layout, rate: Rate::new(60, 1), part: 108 };
+    /// let attr = MediaAttr::for_streams(&[stream], 4, 1_000_000);
+    /// assert_eq!((attr.transfers, attr.depth), (2 * 10 * 4, 2 * 10 * 2 * 4));
+    /// ```
+    ///
+    /// # Panics
+    /// If a part or a period is 0.
+    #[must_use]
+    pub const fn for_streams(streams: &[Stream], targets: usize, poll_ns: u64) -> Self {
+        let (mut transfers, mut depth, mut next) = (0_usize, 0_usize, 0);
+        while next < streams.len() {
+            let count = streams[next].transfers(poll_ns).0.saturating_mul(targets);
+            transfers = transfers.saturating_add(count);
+            depth = depth.saturating_add(count.saturating_mul(streams[next].writes(Self::DEFAULT.piece)));
+            next += 1;
+        }
+        MediaAttr {
+            flows: streams.len(),
+            peers: streams.len().saturating_mul(targets),
+            transfers,
+            depth,
+            ..Self::DEFAULT
+        }
+    }
+
     pub(crate) fn engine(&self) -> EngineAttr {
         EngineAttr {
             // One more, for the next peer before another one makes room.

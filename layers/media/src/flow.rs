@@ -111,13 +111,13 @@ pub struct Samples<'t> {
 }
 
 impl<'t> Samples<'t> {
-    /// Layout of the ring.
+    /// Layout.
     #[must_use]
     pub const fn layout(&self) -> SampleLayout {
         self.layout
     }
 
-    /// Memory of the ring.
+    /// Memory.
     #[must_use]
     pub const fn window(&self) -> Window<'t> {
         self.window
@@ -126,8 +126,7 @@ impl<'t> Samples<'t> {
     /// Copies samples of a channel, from number `start` of the flow on, out of the ring.
     ///
     /// # Errors
-    /// [`RangeError::OutOfWindow`] for another channel, more samples than the ring has, or a part of a
-    /// sample.
+    /// [`RangeError::OutOfWindow`] for another channel, more samples than the ring, or a part of one.
     pub fn copy_to(&self, channel: u16, start: u64, out: &mut [u8]) -> Result<(), RangeError> {
         let mut rest = out;
         self.each_run(channel, start, rest.len(), |window, offset, len| {
@@ -137,7 +136,7 @@ impl<'t> Samples<'t> {
         })
     }
 
-    /// Copies samples of a channel into the ring, from number `start` of the flow on.
+    /// Copies samples of a channel into the ring.
     ///
     /// # Errors
     /// Those of [`copy_to`](Self::copy_to), and [`RangeError::ReadOnly`].

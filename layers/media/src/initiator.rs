@@ -131,12 +131,11 @@ where
         Ok(Initiator { engine, flows, targets, sendings, known, token, attr, now: None })
     }
 
-    /// Registers memory as the ring of a flow. `first` is the number of its first grain or sample.
-    /// Allocates.
+    /// Registers memory as the ring of a flow, from grain or sample `first` on. Allocates.
     ///
     /// # Errors
-    /// [`Error::Full`] beyond [`MediaAttr::flows`], [`Error::Invalid`] for an empty layout or memory that
-    /// is shorter, and those of [`Engine::register`].
+    /// [`Error::Full`], [`Error::Invalid`] for an empty layout or short memory, and those of
+    /// [`Engine::register`].
     pub fn add_flow(&mut self, memory: M, layout: FlowLayout, first: u64) -> Result<FlowKey, Error> {
         let full = Error::Full("MediaAttr::flows");
         if !self.flows.has_room() {
@@ -167,7 +166,6 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     ///
     /// # Errors
     /// [`PostError::Again`] while the flow has targets, or operations in flight.
-    /// [`Error::Invalid`] for an unknown key.
     pub fn remove_flow(&mut self, flow: FlowKey) -> Result<(), Error> {
         self.look_at_operations();
         let memory = self.flows.get(flow).ok_or(UNKNOWN)?.memory;
@@ -183,10 +181,8 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     /// ([`InitiatorEvent::Target`]).
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an unknown flow, for other bytes, or if the target has another layout,
-    /// [`PostError::Again`] while the flow of the target is one of this initiator already,
-    /// [`Error::Full`] beyond [`MediaAttr::peers`] or [`MediaAttr::record`], and those of
-    /// [`Engine::insert_peer`].
+    /// [`Error::Invalid`] for other bytes or another layout, [`PostError::Again`] for a target that
+    /// was added, [`Error::Full`], and those of [`Engine::insert_peer`].
     pub fn add_target(&mut self, flow: FlowKey, record: &[u8]) -> Result<TargetKey, Error> {
         let &Outflow { layout, next, .. } = self.flows.get(flow).ok_or(UNKNOWN)?;
         let record = TargetRecord::decode(record)?;
@@ -224,9 +220,6 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
 
     /// Removes a target. Submitted transfers end first, deferred ones are passed over.
     /// [`InitiatorEvent::Removed`] follows.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for an unknown key.
     pub fn remove_target(&mut self, target: TargetKey) -> Result<(), Error> {
         let link = self
             .link_mut(target)
@@ -252,7 +245,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     /// not ended ([`lap`](Self::lap)).
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an unknown flow or one of samples, or a grain that has been sent.
+    /// [`Error::Invalid`] for a flow of samples, or a grain that has been sent.
     pub fn grain(&mut self, flow: FlowKey, index: u64) -> Result<Option<Window<'_>>, Error> {
         let &Outflow { memory, layout, next, .. } = self.flows.get(flow).ok_or(UNKNOWN)?;
         let FlowLayout::Grains(layout, slots) = layout else {
@@ -274,8 +267,8 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     /// earlier samples in their places have not ended ([`lap`](Self::lap)).
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an unknown flow, one of grains, more samples than the ring has, or some that
-    /// have been sent.
+    /// [`Error::Invalid`] for a flow of grains, more samples than the ring has, or some that have
+    /// been sent.
     pub fn samples(&mut self, flow: FlowKey, start: u64, count: u32) -> Result<Option<Samples<'_>>, Error> {
         let &Outflow { memory, layout, next, .. } = self.flows.get(flow).ok_or(UNKNOWN)?;
         let FlowLayout::Samples(layout) = layout else {
@@ -296,9 +289,6 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     /// [`grain`](Self::grain) and [`samples`](Self::samples) return these. Their targets are
     /// lapped: each goes on by another attachment once its operations in flight have completed
     /// ([`Target`](crate::Target) states an exception).
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for an unknown flow.
     pub fn lap(&mut self, flow: FlowKey, end: u64) -> Result<(), Error> {
         let ring = self.flows.get(flow).ok_or(UNKNOWN)?.layout.ring();
         self.look_at_operations();
@@ -325,16 +315,13 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     /// none, for a header alone.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an unknown flow or one of samples, an index below that of an earlier transfer,
-    /// slices that were sent, or that the layout does not have.
+    /// [`Error::Invalid`] for a flow of samples, an earlier index, slices that were sent, or that
+    /// the layout does not have.
     pub fn send_grain(&mut self, flow: FlowKey, index: u64, slices: Range<u16>) -> Result<Fanout, Error> {
         self.send_slices(flow, index, slices, false)
     }
 
     /// Sends the header of a grain that is invalid.
-    ///
-    /// # Errors
-    /// Those of [`send_grain`](Self::send_grain).
     pub fn send_invalid(&mut self, flow: FlowKey, index: u64) -> Result<Fanout, Error> {
         self.send_slices(flow, index, 0..0, true)
     }
@@ -368,8 +355,8 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     /// Sends a block of samples to all targets of its flow.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an unknown flow or one of grains, a block of no sample or more than the ring
-    /// has, or one that begins before the end of an earlier one.
+    /// [`Error::Invalid`] for a flow of grains, no sample or more than the ring has, or samples that
+    /// were sent.
     pub fn send_samples(&mut self, key: FlowKey, start: u64, count: u32) -> Result<Fanout, Error> {
         let flow = self.flows.get_mut(key).ok_or(UNKNOWN)?;
         let FlowLayout::Samples(layout) = flow.layout else {

@@ -45,13 +45,13 @@ impl GrainLayout {
         GrainLayout { header: 0, slice_len: [1, 0, 0, 0], slices: 4096, slot_align: 1 }
     }
 
-    /// Layout with a header of so many bytes.
+    /// Layout with a header.
     #[must_use]
     pub const fn with_header(self, bytes: u32) -> Self {
         GrainLayout { header: bytes, ..self }
     }
 
-    /// Layout with slots at multiples of so many bytes, a power of two.
+    /// Layout with other [`slot_align`](Self::slot_align).
     #[must_use]
     pub const fn with_slot_align(self, bytes: u32) -> Self {
         GrainLayout { slot_align: bytes, ..self }
@@ -71,7 +71,7 @@ impl GrainLayout {
     /// plane.
     ///
     /// # Panics
-    /// If there is no such plane.
+    /// Without such a plane.
     #[must_use]
     pub const fn offset(&self, plane: usize, slice: u16) -> u64 {
         let (mut offset, mut before) = (self.header as u64, 0);
@@ -122,8 +122,7 @@ const fn v210_line(width: u16) -> u32 {
     (width as u32).div_ceil(48) * 128
 }
 
-/// Layout of a ring of samples: blocks of `period` samples, in which all samples of a channel lie
-/// beside each other.
+/// Layout of a ring of samples: periods, in each of which samples of a channel lie side by side.
 ///
 /// A transfer of whole periods, between rings of the same period, is one operation for all
 /// channels, others at least one for each. MXL's rings have one period.
@@ -141,7 +140,7 @@ pub struct SampleLayout {
     pub word: u16,
     /// Number of channels.
     pub channels: u16,
-    /// Samples of a channel in a block.
+    /// Samples of a channel in a period.
     pub period: u32,
     /// Samples of a channel in the ring: a multiple of the period.
     pub len: u32,
@@ -164,7 +163,7 @@ impl SampleLayout {
         SampleLayout { word, channels, period: len as u32, len: len as u32 }
     }
 
-    /// Offset of a sample in the ring. `sample` is its number in the flow.
+    /// Offset in the ring of a sample of the flow.
     ///
     /// # Panics
     /// If the ring or its period is empty.
@@ -185,6 +184,11 @@ impl SampleLayout {
     #[must_use]
     pub const fn byte_rate(&self, sample_rate: Rate) -> u64 {
         sample_rate.times(self.channels as u64 * self.word as u64)
+    }
+
+    /// Length in bytes of samples of a channel.
+    pub(crate) const fn byte_len(&self, count: u32) -> u64 {
+        self.word as u64 * count as u64
     }
 
     /// Number of samples from this one on that lie beside each other.

@@ -86,6 +86,7 @@ mod ranges;
 mod record;
 mod ring;
 mod span;
+mod stream;
 mod target;
 
 pub use self::attr::MediaAttr;
@@ -94,6 +95,7 @@ pub use self::initiator::{Fanout, Initiator, InitiatorEvent};
 pub use self::layout::{FlowLayout, GrainLayout, MAX_PLANES, Rate, SampleLayout, wire_len};
 pub use self::link::{TargetKey, TargetStatus};
 pub use self::ring::{ReadError, RingReader, RingWriter};
+pub use self::stream::Stream;
 pub use self::target::{Release, Target, TargetEvent};
 
 #[cfg(all(doctest, feature = "std"))]

@@ -211,7 +211,7 @@ impl<'m> RingWriter<'m> {
     /// Samples to write, which gives up those before a gap.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for committed samples, more than the ring has, or a ring of grains.
+    /// [`Error::Invalid`] for committed samples, more than the ring has, or grains.
     pub fn samples(&mut self, start: u64, count: u32) -> Result<Samples<'_>, Error> {
         let samples = self.memory.samples().filter(|samples| count <= samples.layout.len).ok_or(WRONG)?;
         let end = start.checked_add(count.into()).filter(|_| start >= self.get(HEAD)).ok_or(WRONG)?;
@@ -223,9 +223,6 @@ impl<'m> RingWriter<'m> {
     }
 
     /// Commits [`samples`](Self::samples) below a number.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] beyond them.
     pub fn commit_samples(&mut self, end: u64) -> Result<(), Error> {
         if self.memory.samples().is_none() || !(self.get(HEAD)..=self.get(CLAIMED)).contains(&end) {
             return Err(WRONG);
@@ -296,10 +293,7 @@ impl<'m> RingReader<'m> {
         Ok((found as u16, found & 1 << 16 != 0))
     }
 
-    /// Copies samples of a channel.
-    ///
-    /// # Errors
-    /// [`ReadError`], after which the bytes are of no time.
+    /// Copies samples of a channel, like [`read_grain`](Self::read_grain).
     pub fn read_samples(&self, channel: u16, start: u64, out: &mut [u8]) -> Result<(), ReadError> {
         let range = ReadError::Range(RangeError::OutOfWindow);
         let samples = self.memory.samples().ok_or(range)?;

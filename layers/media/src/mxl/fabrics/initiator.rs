@@ -180,8 +180,8 @@ impl<T: Transport, M: Buffer + Send> FabricsInitiator<'_, T, M> {
     /// Adds a target, which is connected in [`poll`](Self::poll).
     ///
     /// # Errors
-    /// [`Error::Full`] beyond [`FabricsAttr::targets`], [`Error::Invalid`] for a target of another flow, another
-    /// provider or address format, or one that was added.
+    /// [`Error::Full`], [`Error::Invalid`] for another flow, provider or address format, or a target
+    /// that was added.
     #[doc(alias = "mxlFabricsInitiatorAddTarget")]
     pub fn add_target(&mut self, info: TargetInfo) -> Result<TargetKey, Error> {
         info.fits(&self.layout).map_err(|error| match error {
@@ -228,9 +228,6 @@ impl<T: Transport, M: Buffer + Send> FabricsInitiator<'_, T, M> {
 
     /// Removes a target after its transfers in flight ([`lap`](Self::lap) ends those of a target
     /// that hangs). [`InitiatorEvent::Removed`] follows.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for an unknown key.
     #[doc(alias = "mxlFabricsInitiatorRemoveTarget")]
     pub fn remove_target(&mut self, target: TargetKey) -> Result<(), Error> {
         let found = self.links.iter_mut().find(|(key, _)| *key == target);
@@ -267,7 +264,7 @@ impl<T: Transport, M: Buffer + Send> FabricsInitiator<'_, T, M> {
     /// Ring of samples, to write those that follow. Blocks to slow targets are passed over.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a flow of grains, more samples than the ring has, or some that have been sent.
+    /// [`Error::Invalid`] for a flow of grains, more samples than the ring, or some that were sent.
     pub fn samples(&mut self, start: u64, count: u32) -> Result<Samples<'_>, Error> {
         let FlowLayout::Samples(layout) = self.layout else { return Err(NO_SAMPLES) };
         let end = start.checked_add(count.into()).filter(|_| count <= layout.len && start >= self.next);
@@ -291,9 +288,6 @@ impl<T: Transport, M: Buffer + Send> FabricsInitiator<'_, T, M> {
     /// Disconnects targets whose transfers keep grains below `end` from their slots, or have
     /// samples that the ring no longer has, and connects them again later. Over untested versions
     /// of providers, and `shm` in one process, operations keep their slots until they complete.
-    ///
-    /// # Errors
-    /// Those of [`Cq::poll`].
     pub fn lap(&mut self, end: u64) -> Result<(), Error> {
         for index in 0..self.links.len() {
             let is_late = |sending: &&Sending| {
@@ -310,17 +304,14 @@ impl<T: Transport, M: Buffer + Send> FabricsInitiator<'_, T, M> {
     /// [`Initiator::send_grain`](crate::Initiator::send_grain).
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a flow of samples, an index below that of an earlier transfer, or slices that the
-    /// layout does not have or that do not follow the last ones.
+    /// [`Error::Invalid`] for a flow of samples, an earlier index, or slices that the layout does not
+    /// have or that do not follow the last ones.
     #[doc(alias = "mxlFabricsInitiatorTransferGrain")]
     pub fn send_grain(&mut self, index: u64, slices: Range<u16>) -> Result<Fanout, Error> {
         self.send_slices(index, slices, false)
     }
 
     /// Sends the header of a grain, in which the program has set MXL's mark of invalid grains.
-    ///
-    /// # Errors
-    /// Those of [`send_grain`](Self::send_grain).
     pub fn send_invalid(&mut self, index: u64) -> Result<Fanout, Error> {
         self.send_slices(index, 0..0, true)
     }
@@ -350,7 +341,7 @@ impl<T: Transport, M: Buffer + Send> FabricsInitiator<'_, T, M> {
     /// Sends samples in blocks of at most [`FabricsAttr::batch`].
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a flow of grains, no sample or more than the ring has, or some that were sent.
+    /// [`Error::Invalid`] for a flow of grains, no sample, or those that `samples` refuses.
     #[doc(alias = "mxlFabricsInitiatorTransferSamples")]
     pub fn send_samples(&mut self, start: u64, count: u32) -> Result<Fanout, Error> {
         let FlowLayout::Samples(layout) = self.layout else { return Err(NO_SAMPLES) };

@@ -35,6 +35,7 @@ pub use self::target::FabricsTarget;
 use super::FlowDefinition;
 use super::wire::HEADER_LEN;
 use crate::layout::FlowLayout;
+use crate::stream::Stream;
 
 /// Sizes of a [`FabricsTarget`] or a [`FabricsInitiator`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +59,41 @@ pub struct FabricsAttr {
 
 impl Default for FabricsAttr {
     fn default() -> Self {
-        FabricsAttr { targets: 16, transfers: 4, depth: 256, batch: 480, retry: 5_000_000_000, connect: 5_000_000_000 }
+        Self::DEFAULT
+    }
+}
+
+impl FabricsAttr {
+    const DEFAULT: Self =
+        FabricsAttr { targets: 16, transfers: 4, depth: 256, batch: 480, retry: 5_000_000_000, connect: 5_000_000_000 };
+
+    /// Sizes for a stream, like [`MediaAttr::for_streams`](crate::MediaAttr::for_streams), without
+    /// division into pieces.
+    ///
+    /// ```
+    /// use loom_media::mxl::FabricsAttr;
+    /// use loom_media::{FlowLayout, Rate, SampleLayout, Stream};
+    ///
+    /// // Blocks of 1 ms, each in one write, and polls each 10 ms.
+    /// let rate = Rate::new(48_000, 1);
+    /// let layout = FlowLayout::Samples(SampleLayout::mxl(4, 64, rate, 200_000_000));
+    /// let attr = FabricsAttr::for_stream(&Stream { layout, rate, part: 48 }, 32, 10_000_000);
+    /// assert_eq!((attr.transfers, attr.depth, attr.batch), (20, 20 * 32, 48));
+    /// ```
+    ///
+    /// # Panics
+    /// If a part is 0.
+    #[must_use]
+    pub const fn for_stream(stream: &Stream, targets: u16, poll_ns: u64) -> Self {
+        let (transfers, ring) = stream.transfers(poll_ns);
+        let (writes, batch) = match stream.layout {
+            FlowLayout::Grains(..) => (stream.writes(u64::MAX), Self::DEFAULT.batch),
+            FlowLayout::Samples(_) => (1, stream.part),
+        };
+        let depth = transfers.saturating_mul(writes).saturating_mul(targets as usize);
+        #[expect(clippy::cast_possible_truncation, reason = "the comparison")]
+        let transfers = if transfers > u16::MAX as usize { u16::MAX } else { transfers as u16 };
+        FabricsAttr { targets, transfers, depth: if depth < ring { ring } else { depth }, batch, ..Self::DEFAULT }
     }
 }
 
@@ -216,7 +251,7 @@ mod tests {
 
     use super::super::GrainHeader;
     use super::*;
-    use crate::layout::GrainLayout;
+    use crate::layout::{GrainLayout, Rate};
 
     #[test]
     fn grains_longer_than_an_operation_arrive_in_parts() {
@@ -254,6 +289,21 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn depths_are_of_all_targets_and_at_least_of_a_ring() {
+        let grains = FlowLayout::Grains(GrainLayout::v210a(1920, 1080).with_header(8192), 12);
+        let depths = |part, targets, poll_ns| {
+            let stream = Stream { layout: grains, rate: Rate::new(60, 1), part };
+            let attr = FabricsAttr::for_stream(&stream, targets, poll_ns);
+            (attr.transfers, attr.depth)
+        };
+        assert_eq!(depths(1080, 1, 0), (2, 12));
+        assert_eq!(depths(1080, 50, 16_000_000), (2, 100));
+        assert_eq!(depths(1080, 50, 17_000_000), (4, 200));
+        assert_eq!(depths(540, 8, 0), (4, 4 * 2 * 8));
+        assert_eq!(depths(540, 1, 10_000_000_000), (24, 48));
     }
 
     #[test]
