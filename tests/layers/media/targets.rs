@@ -5,7 +5,9 @@ use loom_core::allocator_api2::alloc::Global;
 use loom_core::soft::Plan;
 use loom_core::{Domain, Error};
 use loom_fabric::loom_core;
-use loom_media::{FlowLayout, Initiator, InitiatorEvent, MediaAttr, Release, Target, TargetEvent, TargetStatus};
+use loom_media::{
+    FlowLayout, Initiator, InitiatorEvent, MediaAttr, Rate, Release, Stream, Target, TargetEvent, TargetStatus,
+};
 
 use super::world::{World, attr, network, picture, receiver, record};
 
@@ -55,6 +57,28 @@ fn a_stalled_target_keeps_its_grains_and_delays_no_other() {
         let lapped = world.receivers[0].events.iter().any(|event| matches!(event, TargetEvent::Lapped { from: 4, .. }));
         lapped && world.initiator.in_progress() == 0
     });
+}
+
+/// Two grains in quarters of two planes, to each of two targets, between two polls.
+#[test]
+fn depths_of_a_stream_take_all_its_transfers_between_two_polls() {
+    let stream = Stream { layout: ring(8), rate: Rate::new(50, 1), part: 6 };
+    let attr = MediaAttr::for_streams(&[stream], 2, 20_000_000);
+    assert_eq!((attr.peers, attr.transfers, attr.depth), (2, 16, 32));
+    let network = network();
+    let mut world = World::open(&network.info(), ring(8), attr);
+    (0..2).for_each(|_| world.add(&network.info(), ring(8), Release::Keep(2)));
+    for first in (0..40).step_by(2) {
+        // Each turn has one event.
+        (0..200).for_each(|_| world.turn());
+        for index in first..first + 2 {
+            assert!(world.write_now(picture(), index));
+            for quarter in 0..4 {
+                let fanout = world.initiator.send_grain(world.flow, index, 6 * quarter..6 * quarter + 6).unwrap();
+                assert_eq!((fanout.submitted, fanout.deferred), (2, 0), "quarter {quarter} of grain {index}");
+            }
+        }
+    }
 }
 
 /// Faults 15, 16 and 18: states and objects that are left behind. Each cycle ends while connecting,

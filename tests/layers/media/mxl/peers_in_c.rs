@@ -87,7 +87,7 @@ fn libfabric() -> FabricDomain<'static, Ofi<Local>> {
     FabricDomain::open(&Ofi::query(&hints("tcp")).unwrap().next().unwrap()).unwrap()
 }
 
-fn tcp_in_rust() -> FabricDomain<'static, loom_tcp::Tcp> {
+pub(super) fn tcp_in_rust() -> FabricDomain<'static, loom_tcp::Tcp> {
     FabricDomain::open(&loom_tcp::query(&hints("loom-tcp"), TcpAttr { event_queues: 4, ..TcpAttr::DEFAULT }).unwrap())
         .unwrap()
 }
