@@ -146,8 +146,8 @@ where
     /// Registers memory as the ring of a flow. Allocates.
     ///
     /// # Errors
-    /// [`Error::Full`] beyond [`MediaAttr::flows`], [`Error::Invalid`] for an empty layout, memory that
-    /// is shorter, or [`Release::Keep`] of the whole ring, and those of [`Engine::register`].
+    /// [`Error::Full`], [`Error::Invalid`] for an empty layout, short memory, or [`Release::Keep`]
+    /// of the whole ring, and those of [`Engine::register`].
     pub fn add_flow(&mut self, memory: M, layout: FlowLayout, release: Release) -> Result<FlowKey, Error> {
         if matches!(release, Release::Keep(keep) if keep >= layout.ring()) {
             return Err(Error::Invalid(
@@ -176,8 +176,8 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
     /// Removes a flow, and drops its memory.
     ///
     /// # Errors
-    /// [`PostError::Again`] while an initiator is attached, which is requested to end: call it again after
-    /// [`TargetEvent::Detached`]. [`Error::Invalid`] for an unknown key.
+    /// [`PostError::Again`] while an initiator is attached, which is requested to end: call it
+    /// again after [`TargetEvent::Detached`].
     pub fn remove_flow(&mut self, flow: FlowKey) -> Result<(), Error> {
         if let Some(attachment) = self.flows.get_mut(flow).ok_or(UNKNOWN)?.inflow.close() {
             self.refuse(attachment, Refusal::Closed);
@@ -191,7 +191,6 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
     /// returns its length.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an unknown key, and
     /// [`AddressError::BufferTooSmall`](loom_core::AddressError::BufferTooSmall).
     pub fn record(&self, flow: FlowKey, out: &mut [u8]) -> Result<usize, Error> {
         let Flow { memory, inflow } = self.flows.get(flow).ok_or(UNKNOWN)?;
@@ -221,16 +220,13 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
     }
 
     /// Releases all grains or samples below a number.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for an unknown key.
     pub fn release(&mut self, flow: FlowKey, below: u64) -> Result<(), Error> {
         self.flows.get_mut(flow).ok_or(UNKNOWN)?.inflow.release(below);
         Ok(())
     }
 
     /// Makes progress, and returns the next event. `now` is the time in nanoseconds of any clock.
-    /// Releases grains and samples as [`Release::Keep`] states.
+    /// After an overrun ([`Errno::EOVERRUN`]), each call fails: open another target.
     ///
     /// # Errors
     /// Those of [`Engine::poll`].

@@ -238,7 +238,8 @@ impl<T: Transport, M: Buffer + Send> FabricsTarget<'_, T, M> {
         Some(Samples { window: self.memory.window(), layout })
     }
 
-    /// Accepts initiators, and returns the next event.
+    /// Accepts initiators, and returns the next event. After an overrun
+    /// ([`EOVERRUN`](loom_core::Errno::EOVERRUN)), each call fails: open another target.
     ///
     /// # Errors
     /// Those of [`Cq::poll`] and [`EventQueue::poll`](loom_core::EventQueue::poll).
