@@ -325,6 +325,10 @@ fn a_target_in_c_that_ends_fails_in_time_and_frees_all_slots() {
         _ => None,
     });
     assert_eq!(results.collect::<Vec<_>>(), [(100, true), (101, true), (102, false)]);
+    if !shm().info().raw().is_tested() {
+        println!("skipped: operations of a provider that is not tested keep their slots");
+        return;
+    }
     for index in 103..120 {
         assert!(initiator.grain(index).unwrap().is_some(), "grain {index}");
     }
