@@ -12,7 +12,7 @@
 //! | 6 bad immediate data, 11 no header | `m::immediate_data_that_fits_no_grain_is_rejected_and_the_target_goes_on` |
 //! | 7 another port, 13 no report of an end | `m::ends::an_initiator_connects_again_to_a_target_at_the_same_address` |
 //! | 8 the listener is closed | `m::ends::a_second_initiator_is_rejected_until_the_first_one_leaves`, `m::ends::strangers_and_peers_that_die_while_connecting_do_not_close_the_target` |
-//! | 9 lost in front of a shutdown, 14 lost by a removal | `m::ends::grains_sent_before_a_disconnection_are_reported_before_it`, `targets::a_target_that_is_removed_under_load_ends_all_its_transfers` |
+//! | 9 lost in front of a shutdown, 14 lost by a removal | `m::ends::grains_sent_before_a_disconnection_are_reported_before_it`, `c::a_target_that_is_removed_under_load_has_each_grain_that_ends_well`, `targets::a_target_that_is_removed_under_load_ends_all_its_transfers` |
 //! | 10 fewer valid slices | `grains::slices_become_valid_in_order_while_their_writes_overtake_each_other` |
 //! | 12 a write of no bytes | `c::grains_arrive_whole_in_slices_and_as_headers` and `peers_in_c::a_target_in_c_receives_grains_slices_and_headers`: a header is one write |
 //! | 15, 16, 18 memory of errors, states and closing | `targets::a_thousand_setups_and_teardowns_return_all_memory`, `c::a_thousand_targets_and_initiators_are_opened_and_closed`, `fault_injection` of the core, AddressSanitizer over all of these |

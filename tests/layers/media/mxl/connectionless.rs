@@ -272,6 +272,38 @@ fn removed_and_added<T: Transport + 'static>(info: &Info<T>) {
     }
 }
 
+over_each!(
+    /// Fault 14: a removal drops writes in flight, also their outcomes.
+    a_target_that_is_removed_under_load_has_each_grain_that_ends_well,
+    removed_under_load
+);
+
+fn removed_under_load<T: Transport + 'static>(info: &Info<T>) {
+    let (mut target, mut world) = (target(info, 9), world(info, 9, FabricsAttr { transfers: 8, ..ATTR }));
+    let key = world.reach(&mut target);
+    for index in 0..8 {
+        world.write(&mut [], index, false);
+        let _ = world.initiator.send_grain(index, 0..17).unwrap();
+    }
+    world.initiator.remove_target(key).unwrap();
+    world.ended.clear();
+    world.until(&mut [&mut target], |world| world.ended.contains(&InitiatorEvent::Removed { target: key }));
+    let (mut sent, mut passed) = (Vec::new(), 0);
+    for event in &world.ended {
+        match *event {
+            InitiatorEvent::Ended { start, result: Ok(()), .. } => sent.push(start),
+            InitiatorEvent::Passed { from, to, .. } => passed += to - from,
+            InitiatorEvent::Removed { .. } => {}
+            event => panic!("{event:?}"),
+        }
+    }
+    assert_eq!(sent.len() as u64 + passed, 8, "{:?}", world.ended);
+    let complete =
+        |world: &World<T, _>| sent.iter().all(|index| world.count(FabricsEvent::Complete { index: *index }) == 1);
+    world.until(&mut [&mut target], complete);
+    assert_eq!(world.arrived.len(), sent.len(), "{:?}", world.arrived);
+}
+
 const BOUNDED: FabricsAttr = FabricsAttr { connect: 100_000_000, retry: 0, ..ATTR };
 
 /// Sends to a target that does not answer, beside one that does.
