@@ -114,6 +114,12 @@ impl fmt::Display for Audio {
 }
 
 impl Format {
+    /// Kinds of the flows.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let video = self.video.map(|_| "video");
+        video.into_iter().chain(self.audio.map(|_| "audio"))
+    }
+
     /// First line of the part.
     pub(super) fn line_of(&self, video: Video, part: u16) -> u16 {
         let line = u32::from(video.height) * u32::from(part) / u32::from(self.slices);

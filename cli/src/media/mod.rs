@@ -362,7 +362,9 @@ impl Send {
         if interrupted.load(Ordering::Relaxed) {
             return Err(Failure::Interrupted);
         }
-        outcome(sent, ended, self.kill_after.is_some())
+        // Those elsewhere print their own figures.
+        let kinds = format.kinds().filter(|_| self.to.is_empty());
+        outcome(sent, ended, kinds, self.kill_after.is_some())
     }
 
     fn title(&self, provider: &str, format: Format) -> String {
@@ -393,7 +395,12 @@ impl Send {
 }
 
 /// First failure of the sender, or of a target not killed.
-fn outcome(sent: Sent, ended: Vec<Ended>, come_late: bool) -> Result<(), Failure> {
+fn outcome(
+    sent: Sent,
+    ended: Vec<Ended>,
+    kinds: impl IntoIterator<Item = &'static str>,
+    come_late: bool,
+) -> Result<(), Failure> {
     let mut flows = Vec::new();
     for (number, ended) in ended {
         match ended {
@@ -403,8 +410,12 @@ fn outcome(sent: Sent, ended: Vec<Ended>, come_late: bool) -> Result<(), Failure
     }
     // The last target may have come too late for a frame.
     check(flows.iter().map(|flows| &flows[..]), come_late)?;
-    match sent.failed.into_iter().next() {
-        Some((number, failure)) => Err(Failure::Unavailable(format!("target {number}: {failure}"))),
+    if let Some((number, failure)) = sent.failed.into_iter().next() {
+        return Err(Failure::Unavailable(format!("target {number}: {failure}")));
+    }
+    let arrived = |kind| flows.iter().flatten().any(|flow| flow["kind"] == kind && flow["complete"] != 0);
+    match kinds.into_iter().find(|kind| !arrived(*kind)) {
+        Some(kind) => Err(Failure::Unavailable(format!("no {kind} arrived at a target that was not killed"))),
         None => Ok(()),
     }
 }
@@ -429,4 +440,24 @@ fn write_table(out: &mut impl Write, rows: impl Iterator<Item = Vec<String>>) ->
         writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_without_arrivals_or_with_wrong_bytes_fails() {
+        let flow = |kind, complete, wrong| json!({ "kind": kind, "complete": complete, "wrong": wrong });
+        let ends = |targets: &[Option<Vec<Value>>]| {
+            let ended = (1..).zip(targets.iter().cloned().map(Ok)).collect();
+            outcome(Sent::default(), ended, ["video", "audio"], true).map_err(|failure| failure.to_string())
+        };
+        let (empty, right) = (vec![flow("video", 0, 0), flow("audio", 9, 0)], vec![flow("video", 1, 0)]);
+        assert_eq!(ends(&[None, Some(empty.clone()), Some(right)]), Ok(()));
+        assert!(ends(&[None, None]).is_err_and(|text| text.contains("no video arrived")));
+        assert!(ends(&[Some(empty)]).is_err_and(|text| text.contains("no video arrived")));
+        assert!(ends(&[Some(vec![flow("video", 1, 0)])]).is_err_and(|text| text.contains("no audio arrived")));
+        assert!(ends(&[Some(vec![flow("video", 2, 1)])]).is_err_and(|text| text.contains("wrong bytes")));
+    }
 }

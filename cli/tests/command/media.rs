@@ -66,14 +66,18 @@ fn a_wrong_byte_of_a_frame_is_found_by_its_target() {
 #[test]
 fn media_flows_go_on_when_targets_are_killed_and_started() {
     for provider in ["soft", "loom-tcp", "tcp;ofi_rxm"] {
-        let options = ["--provider", provider, "--targets", "2", "--kill-after", "0.4", "--audio", "none"];
+        let options = ["--provider", provider, "--targets", "2", "--kill-after", "0.8", "--audio", "none"];
         let options = [&options[..], &["--json"]].concat();
-        let report = json(&[&["media", "send", "--video", "192x108@50", "--seconds", "2"], &options[..]].concat());
-        let sent = report["frames_sent"].as_u64().unwrap();
-        assert!(sent > 0, "{provider}: {report}");
-        assert!(flows(&report).iter().all(|flow| flow["wrong"] == 0), "{provider}: {report}");
-        let number = |target: &Value| target["number"].as_u64().unwrap();
-        assert!(report["targets"].as_array().unwrap().iter().all(|target| number(target) > 2), "{report}");
+        let report = json(&[&["media", "send", "--video", "192x108@50", "--seconds", "3"], &options[..]].concat());
+        let number = |of: &Value, name: &str| of[name].as_u64().unwrap();
+        assert!(number(&report, "frames_sent") > 0, "{provider}: {report}");
+        assert!(flows(&report).iter().all(|flow| number(flow, "wrong") == 0), "{provider}: {report}");
+        assert!(flows(&report).iter().any(|flow| number(flow, "complete") > 0), "{provider}: {report}");
+        assert!(report["targets"].as_array().unwrap().iter().all(|target| number(target, "number") > 2), "{report}");
+        // The only target is killed, and the next one comes too late for a frame of a second.
+        let late = ["media", "send", "--video", "192x108@1", "--slices", "1", "--audio", "none"];
+        let late = [&late[..], &["--seconds", "0.11", "--kill-after", "0.1", "--provider", provider]].concat();
+        assert!(said(1, &late).1.contains("no video arrived"), "{provider}");
     }
     let refused = [&FEW[..], &["--provider", "shm", "--kill-after", "1"]].concat();
     assert!(said(1, &refused).1.contains("other peers of shm may not survive"));
