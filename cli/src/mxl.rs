@@ -22,8 +22,7 @@ use crate::failure::Failure;
 use crate::play::tcp;
 use crate::signals;
 
-/// Exchanges flows of MXL (Media eXchange Layer) with MXL's peers, or with itself, over
-/// connections.
+/// Exchanges flows of MXL (Media eXchange Layer) with MXL's peers, or with itself.
 ///
 /// A domain of MXL is a directory in which the writers and readers of this machine find flows.
 #[derive(Debug, Args)]
@@ -32,6 +31,8 @@ pub(crate) struct Arguments {
     #[command(subcommand)]
     side: Side,
 }
+
+const SHM: &str = "shm";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -62,7 +63,7 @@ struct Receive {
     #[arg(long, value_name = "FILE")]
     info: Option<PathBuf>,
 
-    /// End when the first initiator disconnects
+    /// End when the first initiator disconnects, which over shm needs --silence
     #[arg(long)]
     once: bool,
 
@@ -104,8 +105,8 @@ struct Common {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
     node: String,
 
-    /// Provider of this side: tcp, or loom-tcp (TCP in Rust, without libfabric)
-    #[arg(long, value_name = "NAME", default_value = "tcp", value_parser = ["tcp", tcp::NAME])]
+    /// Provider of this side: tcp, loom-tcp (TCP in Rust, without libfabric), or on both sides shm
+    #[arg(long, value_name = "NAME", default_value = "tcp", value_parser = ["tcp", tcp::NAME, SHM])]
     provider: String,
 
     /// End after so long
@@ -115,15 +116,19 @@ struct Common {
 
 impl Common {
     fn hints<'h>(&'h self, service: &'h str) -> Hints<'h> {
-        let endpoint_attr = EndpointAttributes::of(EndpointType::MSG);
+        let kind = if self.provider == SHM { EndpointType::RDM } else { EndpointType::MSG };
+        let endpoint_attr = EndpointAttributes::of(kind);
         let service = (service != "0").then_some(service);
         Hints { caps: Caps::RMA, endpoint_attr, service, ..Hints::at(&self.provider, &self.node) }
     }
 
     fn libfabric(&self, port: u16) -> Result<Domain<'static, Ofi<Local>>, Failure> {
+        if self.provider == SHM && port > 0 {
+            return Err(Failure::Usage("--port: endpoints over shm have no address to choose: leave it out".into()));
+        }
         let infos = Ofi::<Local>::query(&self.hints(&port.to_string()));
-        let mut infos = infos.map_err(Failure::when("looking for connections over tcp"))?;
-        let none = || Failure::Unavailable("this libfabric has no connections over tcp".into());
+        let mut infos = infos.map_err(Failure::when("looking for MXL's endpoints"))?;
+        let none = || Failure::Unavailable(format!("this libfabric has no endpoints of MXL over {}", self.provider));
         Domain::open(&infos.next().ok_or_else(none)?).map_err(Failure::when("opening the domain"))
     }
 
