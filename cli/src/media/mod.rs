@@ -117,8 +117,8 @@ struct Receive {
 
 #[derive(Debug, Args)]
 struct Common {
-    /// The provider: soft (the software transport), or one that `loom info` names: loom-tcp, shm,
-    /// 'tcp;ofi_rxm'
+    /// Provider: soft (the software transport), or one of `loom info`, such as shm. Over TCP
+    /// loom-tcp or 'tcp;ofi_rxm': flows need endpoints without connections
     #[arg(long, value_name = "NAME", default_value = "soft")]
     provider: String,
 
@@ -362,7 +362,6 @@ impl Send {
         if interrupted.load(Ordering::Relaxed) {
             return Err(Failure::Interrupted);
         }
-        // Those elsewhere print their own figures.
         let kinds = format.kinds().filter(|_| self.to.is_empty());
         outcome(sent, ended, kinds, self.kill_after.is_some())
     }
