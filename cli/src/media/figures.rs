@@ -67,8 +67,10 @@ pub(super) struct Figures {
     /// Those with another byte than the sender's.
     pub(super) wrong: u64,
     pub(super) invalid: u64,
-    /// Passed over by the sender, or failed.
+    /// Released before they were read.
     pub(super) lost: u64,
+    /// Passed over by the sender, or failed.
+    pub(super) lapped: u64,
     /// Arrived more than a period after they were due.
     late: u64,
     /// Times from when each was due at the sender to its event at the target.
@@ -90,6 +92,7 @@ impl Figures {
             wrong: 0,
             invalid: 0,
             lost: 0,
+            lapped: 0,
             late: 0,
             latency,
             jitter,
@@ -126,6 +129,7 @@ impl Figures {
             "wrong": self.wrong,
             "invalid": self.invalid,
             "lost": self.lost.div_ceil(self.unit),
+            "lapped": self.lapped.div_ceil(self.unit),
             "late": self.late,
             "rate": self.rate(),
             "latency_ns": quantiles(&self.latency),
@@ -134,14 +138,14 @@ impl Figures {
     }
 }
 
-pub(super) const HEADS: [&str; 11] =
-    ["target", "flow", "arrived", "wrong", "lost", "late", "rate/s", "p50", "p99", "max", "jitter p99"];
+pub(super) const HEADS: [&str; 12] =
+    ["target", "flow", "arrived", "wrong", "lost", "lapped", "late", "rate/s", "p50", "p99", "max", "jitter p99"];
 
 pub(super) fn row(target: &str, flow: &Value) -> Vec<String> {
     let number = |name: &str| flow[name].as_u64().map_or_else(|| "-".to_owned(), |number| number.to_string());
     let time = |of: &str, name: &str| time_text(flow[of][name].as_f64().unwrap_or(0.0));
     let mut row = vec![target.to_owned(), flow["kind"].as_str().unwrap_or("-").to_owned()];
-    row.extend(["complete", "wrong", "lost", "late"].map(number));
+    row.extend(["complete", "wrong", "lost", "lapped", "late"].map(number));
     row.push(format!("{:.2}", flow["rate"].as_f64().unwrap_or(0.0)));
     row.extend(
         [("latency_ns", "p50"), ("latency_ns", "p99"), ("latency_ns", "max"), ("jitter_ns", "p99")]

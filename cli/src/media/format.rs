@@ -114,7 +114,6 @@ impl fmt::Display for Audio {
 }
 
 impl Format {
-    /// Kinds of the flows.
     pub(super) fn kinds(&self) -> impl Iterator<Item = &'static str> + use<> {
         let video = self.video.map(|_| "video");
         video.into_iter().chain(self.audio.map(|_| "audio"))

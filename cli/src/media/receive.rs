@@ -197,13 +197,13 @@ impl<T: Transport + 'static> Receiver<T> {
             }
             TargetEvent::Lapped { flow, from, to } => {
                 let is_video = is_video(flow);
-                let lost = if is_video {
+                let lapped = if is_video {
                     video.as_mut().map(|flow| &mut flow.figures)
                 } else {
                     audio.as_mut().map(|flow| &mut flow.figures)
                 };
-                if let Some(figures) = lost {
-                    figures.lost += to - from;
+                if let Some(figures) = lapped {
+                    figures.lapped += to - from;
                 }
             }
             TargetEvent::Detached { flow, error } => {
@@ -232,7 +232,6 @@ impl VideoFlow {
                 self.verify(grain)?;
                 self.figures.arrived(1, arrived, self.video.rate.time_of(index + 1));
             }
-            // Released before it arrived.
             None => self.figures.lost += 1,
         }
         Ok(())

@@ -39,8 +39,9 @@ fn media_flows_are_verified_by_each_target() {
         let report = json(&[&FEW[..], &options, &["--png", png, "--wav", wav]].concat());
         assert_eq!((&report["provider"], flows(&report).len()), (&provider.into(), 4), "{report}");
         for flow in flows(&report) {
-            let (complete, wrong) = (flow["complete"].as_u64().unwrap(), &flow["wrong"]);
-            assert!(complete > 0 && *wrong == 0, "{provider}: {report}");
+            let number = |name: &str| flow[name].as_u64().unwrap_or_else(|| panic!("{name}: {flow}"));
+            assert!(number("complete") > 0 && number("wrong") == 0, "{provider}: {report}");
+            assert!(flow["lapped"].is_u64(), "{provider}: {report}");
         }
         let [png, wav] = files.each_ref().map(|file| std::fs::read(file).unwrap());
         assert_eq!(png[16..24], [192_u32.to_be_bytes(), 108_u32.to_be_bytes()].concat());
@@ -110,7 +111,7 @@ fn raw_frames_from_a_file_arrive_at_a_listening_process() {
         said(0, &[&FEW[..], &to].concat());
         let output = listener.wait_with_output().unwrap();
         let table = String::from_utf8(output.stdout).unwrap();
-        assert!(output.status.success() && table.contains("video"), "{table}");
+        assert!(output.status.success() && table.contains("video") && table.contains("lapped"), "{table}");
         assert!(std::fs::metadata(&png).unwrap().len() > 100);
     }
     let wrong = [&FEW[..], &["--raw", "/proc/self/exe"]].concat();
