@@ -31,7 +31,7 @@ fn attr() -> MediaAttr {
     MediaAttr { silence: 2_000_000_000, ..MediaAttr::default() }
 }
 
-/// Receives until the flow ends. Also returns the record of the flow.
+/// Receives until the flow ends. Also returns its record.
 fn receive<T: Transport + 'static>(info: &Info<T>) -> Result<(child::Step, Vec<u8>), Failure> {
     let mut target = Target::open_in(&[Domain::open(info)?], attr(), Global)?;
     let flow = target.add_flow(vec![0; usize::try_from(RING.bytes())?], RING, Release::Keep(3))?;

@@ -105,7 +105,7 @@ struct Common {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
     node: String,
 
-    /// Provider of this side: tcp, loom-tcp (TCP in Rust, without libfabric), or on both sides shm
+    /// Provider of this side: tcp, loom-tcp (TCP in Rust), or on both sides shm
     #[arg(long, value_name = "NAME", default_value = "tcp", value_parser = ["tcp", tcp::NAME, SHM])]
     provider: String,
 

@@ -73,9 +73,9 @@ pub(super) struct Figures {
     pub(super) lapped: u64,
     /// Arrived more than a period after they were due.
     late: u64,
-    /// Times from when each was due at the sender to its event at the target.
+    /// Times from due to the event at the target.
     latency: Histogram,
-    /// Differences of the times between arrivals from the period.
+    /// Differences of times between arrivals from the period.
     jitter: Histogram,
     first: Option<u64>,
     last: u64,

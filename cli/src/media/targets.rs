@@ -28,7 +28,7 @@ const TICK: Duration = Duration::from_millis(5);
 
 pub(super) struct Started {
     pub(super) number: usize,
-    /// Of video and audio. Empty for an absent flow.
+    /// Of video and audio.
     pub(super) records: [Vec<u8>; 2],
 }
 

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 /// Sine of 440 Hz in the first channel, and so much higher in each other one of eight.
 const FREQUENCY: u64 = 440;
 
-/// Values of 24 bits, so that those of another machine are the same.
+/// Values of 24 bits are equal on all machines.
 const SCALE: f64 = 8_388_608.0;
 
 pub(super) struct Tone {
@@ -44,7 +44,7 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    /// Length in seconds, and in samples of all channels. Later ones are not recorded.
+    /// Length in seconds, and in samples of all channels.
     const LEN: usize = 60;
     const SAMPLES: usize = 1 << 26;
 

@@ -56,8 +56,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_ROUNDS))]
     iterations: Option<u64>,
 
-    /// The provider: soft (the software transport), or one that `loom info` names: loom-tcp, shm,
-    /// 'tcp;ofi_rxm'
+    /// Provider: soft (the software transport), or one of `loom info`: loom-tcp, shm, 'tcp;ofi_rxm'
     #[arg(long, value_name = "NAME", default_value = "soft")]
     provider: String,
 

@@ -14,7 +14,6 @@ use super::{json, loom, said, scratch};
 /// Smaller sizes, for a program without optimisation.
 const FEW: [&str; 8] = ["media", "send", "--video", "192x108@50", "--seconds", "1", "--slices", "3"];
 
-/// Returns `false`, with a line in the output, if libfabric does not have the provider.
 fn is_present(provider: &str) -> bool {
     let is_present = loom(&["info", "--provider", provider]).status.success();
     if !is_present {
@@ -84,7 +83,7 @@ fn media_flows_go_on_when_targets_are_killed_and_started() {
         assert!(flows(&report).iter().all(|flow| number(flow, "wrong") == 0), "{provider}: {report}");
         assert!(flows(&report).iter().any(|flow| number(flow, "complete") > 0), "{provider}: {report}");
         assert!(report["targets"].as_array().unwrap().iter().all(|target| number(target, "number") > 2), "{report}");
-        // The only target is killed, and the next one comes too late for a frame of a second.
+        // The second target comes too late.
         let late = ["media", "send", "--video", "192x108@1", "--slices", "1", "--audio", "none"];
         let late = [&late[..], &["--seconds", "0.11", "--kill-after", "0.1", "--provider", provider]].concat();
         assert!(said(1, &late).1.contains("no video arrived"), "{provider}");
