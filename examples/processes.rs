@@ -84,7 +84,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     command.args([rounds.to_string(), end.endpoint.address()?.to_string()]).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn()?;
     let outcome = run(&mut child, &end, rounds);
-    // A process whose peer has failed waits for a message.
+    // Without its peer, it waits for a message.
     let _ = child.kill();
     let (median, status) = outcome?;
     println!("{rounds} round trips, half of one takes {median:?} (median), the second process: {status}");

@@ -34,7 +34,7 @@ const SLOTS: u32 = 4;
 const ROUND: Duration = Duration::from_millis(12);
 /// Targets of the fan-out.
 const TARGETS: usize = 8;
-/// Slices of the last part of a grain, whose latency is measured.
+/// Slices of the last part of a grain. Its latency is measured.
 const LAST: u16 = 24;
 /// Samples of a block: 1 ms of 64 channels of 32 bits.
 const BLOCK: u32 = 48;

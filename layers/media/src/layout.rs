@@ -122,7 +122,7 @@ const fn v210_line(width: u16) -> u32 {
     (width as u32).div_ceil(48) * 128
 }
 
-/// Layout of a ring of samples: periods, in each of which samples of a channel lie side by side.
+/// Layout of a ring of samples. In each period, samples of a channel lie side by side.
 ///
 /// A transfer of whole periods, between rings of the same period, is one operation for all
 /// channels, others at least one for each. MXL's rings have one period.

@@ -13,7 +13,7 @@ use crate::message::{MAX_LEN, Message, Refusal};
 use crate::peer_cache::Known;
 use crate::record::TargetRecord;
 
-/// Release of grains and samples, whose room the initiator may write to again.
+/// Release of grains and samples: the initiator may write to their room again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Release {
     /// [`Target::poll`] releases all but so many of the newest grains or samples.

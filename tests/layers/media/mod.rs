@@ -8,7 +8,7 @@
 //! | 1 parts without order | `grains::slices_become_valid_in_order_while_their_writes_overtake_each_other`, `samples::blocks_with_reordered_writes_are_whole_when_they_are_reported`, `c::bursts_of_slices_arrive_whole_and_in_order` |
 //! | 2 a refused part, 3 failed writes | `grains::each_grain_is_complete_or_lapped_when_operations_fail`, `m::ends::a_wrong_key_ends_transfers_with_an_error`, `m::ends::a_target_that_hangs_delays_no_other` |
 //! | 4 one receive for immediate data | `c::a_burst_without_polls_between_ends_in_one_poll`, `soft::modes::writes` of the core |
-//! | 5 lapped without a report | `targets::a_stalled_target_keeps_its_grains_and_delays_no_other`, `m::a_slow_target_reports_each_grain_once_as_complete_or_lapped`, `fabrics::arrivals` of the package, `c::a_target_that_overruns_its_queue_reports_it_and_delays_no_other` |
+//! | 5 lapped without a report | `targets::a_stalled_target_keeps_its_grains_and_delays_no_other`, `m::a_slow_target_reports_each_grain_once_as_complete_or_lapped`, `fabrics::arrivals` of the package, `c::queues::a_target_that_overruns_its_queue_reports_it_and_delays_no_other` |
 //! | 6 bad immediate data, 11 no header | `m::immediate_data_that_fits_no_grain_is_rejected_and_the_target_goes_on` |
 //! | 7 another port, 13 no report of an end | `m::ends::an_initiator_connects_again_to_a_target_at_the_same_address` |
 //! | 8 the listener is closed | `m::ends::a_second_initiator_is_rejected_until_the_first_one_leaves`, `m::ends::strangers_and_peers_that_die_while_connecting_do_not_close_the_target` |
@@ -20,7 +20,7 @@
 //! | 19 `max_msg_size` | `transfer::moving`, in MXL's mode `fabrics::tests` of the package |
 //! | 20 infos of another kind | `mxl::formats::wrong_infos_are_refused_by_their_key`, `m::targets_of_other_flows_providers_and_addresses_are_refused` |
 //! | 21 headers of samples are reused | `samples_arrive_over_the_ends_of_both_rings`: each transfer has a block |
-//! | 22, 26 one completion for each call, blocking progress | `c::one_poll_completes_a_burst`, `m::ends::connections_and_idle_polls_take_less_time_than_those_of_mxl` |
+//! | 22, 26 one completion for each call, blocking progress | `c::queues::one_poll_completes_a_burst`, `m::ends::connections_and_idle_polls_take_less_time_than_those_of_mxl` |
 //! | 23 readers | `rings`, `mxl::readers`, `mxl::files`, `mxl::fabric::grains_that_the_writer_overwrites_are_not_reported_as_sent_or_complete` |
 //! | 24 allocation | the program `no_alloc` |
 //! | 25 queues for one direction | all queues have both, `peers_in_c` over both versions |

@@ -133,7 +133,7 @@ pub(super) struct Connection {
     pub(super) queue: List,
     /// Operations that await an acknowledgement.
     pub(super) unacknowledged: List,
-    /// Operations whose last bytes are encrypted, and not with the kernel.
+    /// Operations with their last bytes encrypted, and not with the kernel.
     pub(super) sealed: List,
     /// Announced messages that the peer has requested. They go before the queue, whose messages the
     /// peer may accept later.

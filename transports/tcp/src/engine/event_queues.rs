@@ -34,7 +34,7 @@ pub(crate) struct EventQueue {
     first: u32,
     /// Number of events.
     len: u32,
-    wait: Option<Wait>,
+    pub(super) wait: Option<Wait>,
 }
 
 impl Engine {

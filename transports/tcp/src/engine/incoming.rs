@@ -483,7 +483,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Reads a connection with TLS, of which the kernel may have no more bytes to report.
+    /// Reads a connection with TLS. The kernel may have no more bytes of it to report.
     pub(super) fn read_records(&mut self, index: u32) {
         if self.connections[index as usize].session.is_some() {
             self.read(index);

@@ -18,7 +18,7 @@ use super::socket::{self, errno};
 use super::{BATCH, Engine, Injected, NIL};
 use crate::memory::Gather;
 use crate::tls::Session;
-use crate::wire::{ByteOrder, Frame, FrameFlags, MAX_HEADER, Operation, Violation};
+use crate::wire::{ByteOrder, Frame, FrameFlags, MAX_HEADER, Operation};
 
 /// Polls that try to send to a full socket, before the kernel is to report room.
 const ATTEMPTS: u32 = 64;
@@ -34,6 +34,14 @@ fn response_frame(payload: u64) -> Frame {
 
 fn request_frame(id: u8) -> Frame {
     Frame { operation: Operation::ClearToSend { id }, flags: FrameFlags::empty(), payload: 0 }
+}
+
+/// Result of a send. The default without a sent byte.
+fn unless_full<V: Default>(sent: io::Result<V>) -> Result<V, Loss> {
+    match sent {
+        Err(io::Errno::AGAIN | io::Errno::INTR) => Ok(V::default()),
+        sent => sent.map_err(|error| Loss::Ended(errno(error))),
+    }
 }
 
 /// Origin of a frame that is still queued.
@@ -306,11 +314,8 @@ impl Engine {
                     connection.is_full = true;
                     self.watch_open(index);
                 }
-                Err(io::Errno::INTR) => {}
-                Err(io::Errno::PROTO) if self.connections[index as usize].pipe.is_some() => {
-                    self.lose(index, Loss::Violation(Violation::SharedMemory));
-                }
-                Err(error) => self.end_sends(index, errno(error)),
+                Err(Loss::Ended(errno)) => self.end_sends(index, errno),
+                Err(loss) => self.lose(index, loss),
             }
         }
     }
@@ -357,11 +362,11 @@ impl Engine {
     }
 
     /// Sends many frames in one system call. Returns `false` if the kernel did not take all bytes.
-    fn send_batch(&mut self, index: u32) -> io::Result<bool> {
+    fn send_batch(&mut self, index: u32) -> Result<bool, Loss> {
         let Self { connections, records, .. } = self;
         let connection = &mut connections[index as usize];
         if let (Some(session), Some(socket)) = (&mut connection.session, &connection.socket) {
-            if !session.flush(&records[index as usize], socket.as_fd())? {
+            if !unless_full(session.flush(&records[index as usize], socket.as_fd()))? {
                 return Ok(false);
             }
             self.finish_sealed(index);
@@ -390,11 +395,11 @@ impl Engine {
         let sent = match (&mut session, &connection.socket) {
             (_, None) => Ok((0, false)),
             (None, Some(_)) if let Some(pipe) = &mut pipe => {
-                pipe.send(gather).map_or(Err(io::Errno::PROTO), |sent| Ok((sent, true)))
+                pipe.send(gather).map(|sent| (sent, true)).map_err(|error| Loss::Violation(error.into()))
             }
-            (None, Some(socket)) => gather.send(socket.as_fd()).map(|sent| (sent, true)),
+            (None, Some(socket)) => unless_full(gather.send(socket.as_fd()).map(|sent| (sent, true))),
             (Some(session), Some(socket)) => {
-                session.send(&mut records[index as usize], socket.as_fd(), gather.gathered())
+                unless_full(session.send(&mut records[index as usize], socket.as_fd(), gather.gathered()))
             }
         };
         if let (Some(pipe), Some(socket)) = (&pipe, &connection.socket) {
@@ -402,10 +407,7 @@ impl Engine {
         }
         let place = &mut self.connections[index as usize];
         (place.session, place.pipe) = (session, pipe);
-        let (sent, flushed) = match sent {
-            Err(io::Errno::AGAIN) => (0, false),
-            sent => sent?,
-        };
+        let (sent, flushed) = sent?;
         if sent > 0 {
             self.connections[index as usize].attempts = 0;
         }
@@ -416,7 +418,7 @@ impl Engine {
         Ok(sent == total && flushed)
     }
 
-    /// Ends the operations whose last bytes the kernel has taken now.
+    /// Ends operations after the kernel has taken their last bytes.
     fn finish_sealed(&mut self, index: u32) {
         while let Some(send) = self.connections[index as usize].sealed.pop(&mut self.sends) {
             self.finish_send(send);

@@ -131,12 +131,14 @@ impl Engine {
         Ok(queue.ring.as_ref().is_none_or(|ring| ring.len() == 0) && !(self.try_paused && self.paused > 0))
     }
 
-    /// Wakes the sleepers on other queues and counters, which then poll.
+    /// Wakes all sleepers but the polled queue's, which then poll.
     pub(super) fn wake_sleepers(&mut self) {
         let polled = self.polled;
         let others = self.queues.iter_mut().zip(0..).filter(|(_, index)| *index != polled);
         let counters = self.counters.iter_mut().filter_map(|counter| counter.wait.as_mut());
-        others.filter_map(|(queue, _)| queue.wait.as_mut()).chain(counters).for_each(Wait::set);
+        let event_queues = self.event_queues.iter_mut().filter_map(|queue| queue.wait.as_mut());
+        let others = others.filter_map(|(queue, _)| queue.wait.as_mut());
+        others.chain(counters).chain(event_queues).for_each(|wait| wait.set());
     }
 
     /// Reserves room for the event of an operation.

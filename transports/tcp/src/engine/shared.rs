@@ -173,7 +173,7 @@ impl Engine {
             Ok(_) => {
                 self.flush(index);
                 self.read(index);
-                // The byte was for all queues, and the program may poll this one no more.
+                // The program may poll this queue no more.
                 return self.wake_sleepers();
             }
             Err(error) => error,

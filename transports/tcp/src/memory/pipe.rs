@@ -35,7 +35,7 @@ const NAME: &CStr = c"loom-tcp";
 const CELLS: usize = 64;
 /// Longest batch in a cell.
 const SHORT: usize = 120;
-/// Mark of a length whose bytes lie in the ring.
+/// Mark of a length of bytes in the ring.
 const LONG: u32 = 1 << 31;
 const APART: usize = 128;
 
@@ -196,8 +196,8 @@ impl Pipe {
     }
 
     fn words(&self) -> &Head {
-        // SAFETY: the mapping begins with a head, whose words are atomic, and stays while the pipe
-        // does. The bytes of a cell are accessed by pointers alone.
+        // SAFETY: the mapping begins with a head of atomic words, and stays while the pipe does.
+        // Bytes of a cell are accessed by pointers alone.
         unsafe { self.head.as_ref() }
     }
 
@@ -439,7 +439,7 @@ impl Pipe {
     pub(crate) fn arm(&mut self, unsent: bool, reads: bool) -> bool {
         self.direction(self.own ^ 1).reader_sleeps.0.store(1, Ordering::Relaxed);
         self.direction(self.own).writer_waits.0.store(unsent.into(), Ordering::Relaxed);
-        // Pairs with `has_to_wake`.
+        // Pairs with `wake`.
         fence(Ordering::SeqCst);
         // After an inconsistency, the next call reports it.
         let has_room = unsent && self.has_cell() != Ok(false) && self.room() != Ok(0);

@@ -22,8 +22,8 @@ struct Route<'m, T: Transport, M: Buffer + Send> {
     peer: Option<Peer>,
 }
 
-/// At most 256 over `shm`.
-const TARGETS: usize = 128;
+/// Addresses, with removed ones: at most 256 over `shm`.
+const ADDRESSES: usize = 128;
 
 impl<'m, T: Transport, M: Buffer + Send> Endpoints<'m, T, M> {
     pub(super) fn new(domain: &Domain<'m, T>, cq: &Cq<'m, T, Part<'m, T, M>>, targets: u16) -> Self {
@@ -41,7 +41,7 @@ impl<'m, T: Transport, M: Buffer + Send> Outgoing<'m, T, M> for Endpoints<'m, T,
             *peer = Some(inserted);
             return Ok(true);
         }
-        let av = Av::open(&self.domain, TARGETS)?;
+        let av = Av::open(&self.domain, ADDRESSES)?;
         let peer = Some(av.insert(to)?);
         *slot = Some(Route { endpoint: self.cq.endpoint(&av)?, peer });
         Ok(true)
