@@ -10,6 +10,7 @@ use super::connection::{Inbound, State};
 use super::endpoints::{Bound, EndpointKind};
 use super::event_queues::EqEvent;
 use super::loss::Loss;
+use super::queues::BoundCounters;
 use super::{Engine, NIL};
 use crate::wire::{ConnectKind, MAX_CONNECT_DATA};
 
@@ -65,7 +66,7 @@ impl Engine {
         endpoint.bound = bound;
         endpoint.events = events;
         endpoint.receiver = shared.unwrap_or(index);
-        endpoint.counters = super::queues::bind_counters(counters);
+        endpoint.counters = BoundCounters::bind(counters);
         if let Some(pending) = pending.filter(|pending| self.is_pending(*pending)) {
             let requested = &mut self.connections[pending.index as usize];
             requested.endpoint = index;

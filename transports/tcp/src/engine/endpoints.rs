@@ -11,7 +11,7 @@ use super::connected::ConnectData;
 use super::connection::State;
 use super::list::Free;
 use super::loss::Loss;
-use super::queues::{self, BoundCounters};
+use super::queues::BoundCounters;
 use super::socket;
 use super::{Engine, Full, MessageKind, NIL};
 use crate::memory::Block;
@@ -88,7 +88,7 @@ impl Engine {
         let endpoint = &mut self.endpoints[usize::from(index)];
         endpoint.kind = EndpointKind::Rdm;
         endpoint.bound = bound;
-        endpoint.counters = queues::bind_counters(counters);
+        endpoint.counters = BoundCounters::bind(counters);
         self.routes_of(index).fill(NIL);
         Ok(index)
     }

@@ -1,14 +1,16 @@
 //! Bytes of the socket, and frames in them.
 
+use loom_core::engine::tag_matcher::Envelope;
 use loom_core::transport::Event;
-use loom_core::vocabulary::{Access, CompletionFlags, Errno, FabricAddr, ImmediateData};
+use loom_core::vocabulary::{Access, CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 use rustix::fd::AsFd;
 use rustix::io;
 
 use super::connected::ConnectData;
 use super::connection::{Connection, Inbound, Response, State, To};
+use super::endpoints::EndpointKind;
 use super::loss::Loss;
-use super::matching::{Piece, Unexpected};
+use super::matching::{Piece, Receive, Unexpected, source_of};
 use super::send::Send;
 use super::socket::{self, errno};
 use super::{Engine, MessageKind, NIL};
@@ -312,10 +314,13 @@ impl Engine {
                     self.consume(index, 1);
                     self.handle_answer(index, answer);
                 }
+                Inbound::Frame if bytes.is_empty() => return Ok(()),
                 Inbound::Frame => {
                     let Some((frame, used)) = Frame::parse(bytes, connection.order)? else { return Ok(()) };
                     self.consume(index, used);
-                    self.begin(index, frame)?;
+                    if !self.receive_whole(index, &frame) {
+                        self.begin(index, frame)?;
+                    }
                 }
                 Inbound::Blocked(_) => {
                     let Inbound::Blocked(frame) = core::mem::replace(&mut connection.inbound, Inbound::Frame) else {
@@ -354,6 +359,53 @@ impl Engine {
         *left -= count as u64;
         to.append(sends, (unexpected, pieces), bytes);
         self.consume(index, count);
+    }
+
+    /// Receives a message that has arrived whole. Returns `false` if no receive accepts it, or it
+    /// has no simple one.
+    #[inline]
+    fn receive_whole(&mut self, index: u32, frame: &Frame) -> bool {
+        let size = self.attr.receive_buffer as usize;
+        let depth = self.attr.rx_depth as usize;
+        let Self { connections, endpoints, receives, buffers, .. } = self;
+        let connection = &mut connections[index as usize];
+        let (kind, tag) = match frame.operation {
+            Operation::Message { .. } => (MessageKind::Untagged, 0),
+            Operation::Tagged { tag, .. } => (MessageKind::Tagged, tag),
+            _ => return false,
+        };
+        let buffer = &buffers.as_flattened()[index as usize * size..][..size];
+        let arrived = &buffer[connection.start as usize..connection.end as usize];
+        let Some(payload) = usize::try_from(frame.payload).ok().and_then(|len| arrived.get(..len)) else {
+            return false;
+        };
+        let own = &endpoints[usize::from(connection.endpoint)];
+        let is_usual = own.kind != EndpointKind::Connected || kind == MessageKind::Untagged;
+        if !is_usual || connection.claim.is_some() || connection.acknowledgements >= ACKNOWLEDGEMENTS {
+            return false;
+        }
+        let receiver = own.receiver;
+        let matcher = &mut endpoints[usize::from(receiver)].matchers[kind as usize];
+        let envelope = Envelope { tag: Tag(tag), source: source_of(connection.peer) };
+        let Some(id) = matcher.receive_for(&envelope) else { return false };
+        let receive = &mut receives[kind.table(receiver) * depth + id.index()];
+        if receive.multi.is_some() {
+            return false;
+        }
+        matcher.remove_receive(id);
+        receive.id = None;
+        receive.spans.fill(payload);
+        #[expect(clippy::cast_possible_truncation, reason = "at most the size of the buffer")]
+        let len = payload.len() as u32;
+        connection.start += len;
+        connection.has_reached_memory = true;
+        let (asked, of) = (receive.asked, (connection.peer, connection.endpoint));
+        if !frame.flags.is_empty() && !connection.is_broken {
+            connection.acknowledgements += 1;
+            self.mark_dirty(index);
+        }
+        self.finish_receive(receiver, kind, asked, frame, of);
+        true
     }
 
     /// Chooses where the payload of a frame goes, or handles an acknowledgement or a read request.
@@ -455,10 +507,11 @@ impl Engine {
             connection.acknowledgements += 1;
         }
         match to {
+            To::Receive(Receive { is_cancelled: true, .. }) => {}
             To::Receive(receive) => {
                 let kind = MessageKind::of(&frame.operation);
                 let receiver = self.endpoints[usize::from(endpoint)].receiver;
-                self.finish_receive(receiver, kind, receive, &frame, (peer, endpoint));
+                self.finish_receive(receiver, kind, receive.asked, &frame, (peer, endpoint));
             }
             To::Unexpected { index, .. } => self.finish_unexpected(index),
             To::Read(send) => self.finish_send(send),

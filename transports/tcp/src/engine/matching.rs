@@ -31,12 +31,18 @@ pub(crate) struct Receive {
     pub(super) is_cancelled: bool,
     /// Buffer of several messages.
     pub(super) multi: Option<Multi>,
-    /// Part of such a buffer.
-    pub(super) part: Option<Part>,
-    pub(super) context: u64,
     pub(super) spans: Spans,
+    pub(super) asked: Asked,
+}
+
+/// Receive as its event describes it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Asked {
+    pub(super) context: u64,
     /// Bytes that were lent.
     pub(super) room: u64,
+    /// Part of a buffer of several messages.
+    pub(super) part: Option<Part>,
 }
 
 /// Unexpected message.
@@ -160,7 +166,7 @@ impl MessageKind {
             }
     }
 
-    fn table(self, endpoint: u16) -> usize {
+    pub(super) fn table(self, endpoint: u16) -> usize {
         usize::from(endpoint) * Self::COUNT + self as usize
     }
 }
@@ -224,15 +230,11 @@ impl Engine {
         if !self.reserve(bound.rx) {
             return Err(Refusal::Again);
         }
-        let receive = Receive { context, room: spans.left(), spans, ..Receive::default() };
-        while let Some(message) = self.endpoints[usize::from(endpoint)].matchers[kind as usize].message_for(&want) {
+        let asked = Asked { context, room: spans.left(), part: None };
+        if let Some(message) = self.message_for(endpoint, kind, &want) {
             let at = self.unexpected_at(endpoint, kind, message);
+            let receive = Receive { spans, asked, ..Receive::default() };
             if self.unexpected[at].is_announced() {
-                if self.connections[self.unexpected[at].connection as usize].is_broken {
-                    #[expect(clippy::cast_possible_truncation, reason = "fewer than `NIL` messages")]
-                    self.drop_unexpected(endpoint, kind, at as u32);
-                    continue;
-                }
                 return self.request_kept(endpoint, (message, at), receive).inspect_err(|_| self.release(bound.rx));
             }
             self.endpoints[usize::from(endpoint)].matchers[kind as usize].remove_message(message);
@@ -250,9 +252,25 @@ impl Engine {
             }
         };
         let at = self.receive_at(endpoint, kind, id);
-        self.receives[at] = Receive { id: Some(id), ..receive };
+        self.receives[at] = Receive { id: Some(id), spans, asked, ..Receive::default() };
         self.try_paused |= self.paused > 0;
         Ok(())
+    }
+
+    /// Returns the oldest unexpected message that a receive accepts. Drops announcements that cannot
+    /// be answered.
+    #[inline]
+    fn message_for(&mut self, endpoint: u16, kind: MessageKind, want: &Want) -> Option<MessageId> {
+        loop {
+            let message = self.endpoints[usize::from(endpoint)].matchers[kind as usize].message_for(want)?;
+            let at = self.unexpected_at(endpoint, kind, message);
+            let kept = &self.unexpected[at];
+            if !kept.is_announced() || !self.connections[kept.connection as usize].is_broken {
+                return Some(message);
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "fewer than `NIL` messages")]
+            self.drop_unexpected(endpoint, kind, at as u32);
+        }
     }
 
     /// Moves an unexpected message to its receive. The rest of its bytes, if they have not arrived,
@@ -273,7 +291,10 @@ impl Engine {
             let connection = &self.connections[message.connection as usize];
             let is_open = connection.state != State::Free && connection.generation == message.generation;
             let counting = if is_open { connection.endpoint } else { endpoint };
-            self.finish_receive(endpoint, kind, receive, &frame, (message.peer, counting));
+            if receive.is_cancelled {
+                return;
+            }
+            self.finish_receive(endpoint, kind, receive.asked, &frame, (message.peer, counting));
             return;
         }
         let connection = &mut self.connections[message.connection as usize];
@@ -286,15 +307,12 @@ impl Engine {
         &mut self,
         endpoint: u16,
         kind: MessageKind,
-        receive: Receive,
+        asked: Asked,
         frame: &Frame,
         (peer, counting): (u32, u16),
     ) {
-        if receive.is_cancelled {
-            return;
-        }
         let (queue, flags) = (self.endpoints[usize::from(endpoint)].bound.rx, kind.flags());
-        let Receive { context, room, part, .. } = receive;
+        let Asked { context, room, part } = asked;
         let len = frame.payload.min(room);
         #[expect(clippy::cast_possible_truncation, reason = "lengths within the lent memory, which fit")]
         let mut event = Event::success(context, flags, len as usize);
@@ -312,9 +330,9 @@ impl Engine {
     /// Reports a receive without a message.
     pub(super) fn fail_receive(&mut self, endpoint: u16, kind: MessageKind, receive: Receive, errno: Errno, code: i32) {
         let queue = self.endpoints[usize::from(endpoint)].bound.rx;
-        let mut event = Event::failure(receive.context, kind.flags(), errno);
+        let mut event = Event::failure(receive.asked.context, kind.flags(), errno);
         event.provider_errno = code;
-        if !self.finish_part(endpoint, receive.part, &mut event) {
+        if !self.finish_part(endpoint, receive.asked.part, &mut event) {
             self.release(queue);
             return;
         }
@@ -443,7 +461,7 @@ impl Engine {
             let is_posted = |receive: &Receive| receive.id.is_some() && !receive.is_cancelled;
             let found = self.receives_of(endpoint, kind).find(|at| {
                 let receive = &self.receives[*at];
-                is_posted(receive) && receive.context == context
+                is_posted(receive) && receive.asked.context == context
             });
             let Some(at) = found else { continue };
             self.end_receive(endpoint, kind, at, 0);

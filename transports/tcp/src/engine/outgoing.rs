@@ -13,7 +13,7 @@ use rustix::io;
 
 use super::connection::{Connection, Item, Partial, RESPONSES, State};
 use super::loss::Loss;
-use super::send::{Post, Send, Verb};
+use super::send::{Asked, Post, Send, Verb};
 use super::socket::{self, errno};
 use super::{BATCH, Engine, Injected, NIL};
 use crate::memory::Gather;
@@ -59,6 +59,13 @@ struct Planned {
     queued: Queued,
     /// Position behind the frame in the bytes of the system call.
     end: u64,
+}
+
+/// Bytes of a frame that were taken.
+enum Sent {
+    Whole,
+    /// Number of bytes, of the header too.
+    Part(u64),
 }
 
 /// Frames of one system call that begin in it.
@@ -129,7 +136,7 @@ impl Batch {
         while next != NIL && self.has_room(gather) {
             let send = &sends[next as usize];
             let Some(frame) = &send.frame else { return };
-            if send.verb == Verb::Read {
+            if send.asked.verb == Verb::Read {
                 if reading == RESPONSES {
                     return;
                 }
@@ -169,19 +176,90 @@ impl Partial {
 impl Engine {
     /// Posts an operation.
     pub(crate) fn post(&mut self, endpoint: u16, post: Post<'_>) -> Result<(), Refusal> {
-        let connection = self.route(endpoint, post.peer)?;
-        let tx = self.endpoints[usize::from(endpoint)].bound.tx;
-        let reports = post.context.is_some();
-        if reports && !self.reserve(tx) {
+        let index = self.route(endpoint, post.peer)?;
+        let own = &self.endpoints[usize::from(endpoint)];
+        let (tx, has_place) = (own.bound.tx, own.free_sends.count() > 0);
+        if !has_place || post.context.is_some() && !self.reserve(tx) {
             return Err(Refusal::Again);
         }
-        let Some(index) = self.endpoints[usize::from(endpoint)].free_sends.take(&mut self.sends) else {
-            if reports {
-                self.release(tx);
+        let at_once = !post.more && self.sends_at_once(index, tx);
+        if !at_once || !self.is_next(index, &post) {
+            self.queue(endpoint, index, post);
+            if at_once {
+                self.flush(index);
+            } else {
+                self.mark_dirty(index);
             }
-            return Err(Refusal::Again);
+            return Ok(());
+        }
+        match self.send_one(index, &post) {
+            Ok(Sent::Whole) => self.finish(&Asked::of(endpoint, &post)),
+            Ok(Sent::Part(sent)) => {
+                self.queue(endpoint, index, post);
+                self.record_part(index, sent);
+                self.retry(index);
+            }
+            Err(loss) => {
+                self.queue(endpoint, index, post);
+                self.fail_sending(index, loss);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns `true` if an operation does not wait for others: the first one of a turn, unless the
+    /// program has events to handle, for which it may post more. Shared memory takes no system call.
+    #[inline]
+    fn sends_at_once(&mut self, index: u32, tx: u16) -> bool {
+        let is_first = self.connections[index as usize].sent_in != self.turn && self.first_event(tx).is_none();
+        let connection = &mut self.connections[index as usize];
+        if connection.state != State::Open || connection.is_full {
+            return false;
+        }
+        if is_first {
+            connection.sent_in = self.turn;
+        }
+        is_first || connection.pipe.is_some()
+    }
+
+    /// Returns `true` if no frame of an open connection goes before a post that ends with its last
+    /// sent byte.
+    #[inline]
+    fn is_next(&self, index: u32, post: &Post<'_>) -> bool {
+        let connection = &self.connections[index as usize];
+        let is_short = !connection.announces || post.frame.payload <= u64::from(self.attr.rendezvous_size);
+        let ends = is_short && post.frame.flags.is_empty() && post.verb != Verb::Read;
+        let is_quiet = connection.queue.is_empty() && !connection.is_broken && connection.session.is_none();
+        ends && is_quiet && !connection.has_frames(&self.sends)
+    }
+
+    /// Sends the frame of a post, as far as the kernel or the peer takes it.
+    #[inline]
+    fn send_one(&mut self, index: u32, post: &Post<'_>) -> Result<Sent, Loss> {
+        let Self { connections, outbox, ranges, .. } = self;
+        let Connection { order, frame_number, socket, pipe, .. } = &mut connections[index as usize];
+        let Some(socket) = socket else { return Ok(Sent::Part(0)) };
+        let mut gather = Gather::over(outbox, ranges);
+        gather.encode(|out| post.frame.encode(*order, *frame_number, out));
+        gather.copy(post.inject.unwrap_or_default());
+        gather.spans(&post.spans);
+        let total = gather.len();
+        let sent = match pipe {
+            None => unless_full(gather.send(socket.as_fd()))?,
+            Some(pipe) => {
+                let sent = pipe.send(gather).map_err(|error| Loss::Violation(error.into()))?;
+                pipe.wake_reader(|| socket::send_byte(socket));
+                sent
+            }
         };
-        let len = if post.verb == Verb::Read { post.spans.left() } else { post.frame.payload };
+        *frame_number = frame_number.wrapping_add((sent > 0).into());
+        Ok(if sent == total { Sent::Whole } else { Sent::Part(sent) })
+    }
+
+    /// Adds an operation to the queue of its connection, in a place that is free.
+    fn queue(&mut self, endpoint: u16, connection: u32, post: Post<'_>) {
+        let free_sends = &mut self.endpoints[usize::from(endpoint)].free_sends;
+        let Some(index) = free_sends.take(&mut self.sends) else { return };
         let mut injected = 0;
         if let Some(bytes) = post.inject
             && let Some(room) = self.injected[index as usize].get_mut(..bytes.len())
@@ -189,34 +267,33 @@ impl Engine {
             room.copy_from_slice(bytes);
             injected = bytes.len();
         }
+        let asked = Asked::of(endpoint, &post);
         self.sends[index as usize] = Send {
             next: NIL,
-            endpoint,
-            verb: post.verb,
             frame: Some(post.frame),
             spans: post.spans,
             #[expect(clippy::cast_possible_truncation, reason = "at most `INJECT_SIZE`")]
             injected: injected as u8,
-            context: post.context.map(|context| context.addr()),
-            reports_success: post.reports_success,
-            len,
+            asked,
         };
-        let posted = &mut self.connections[connection as usize];
-        posted.queue.push(&mut self.sends, index);
-        let (is_open, is_full) = (posted.state == State::Open, posted.is_full);
-        if is_open {
+        let connection_of = &mut self.connections[connection as usize];
+        connection_of.queue.push(&mut self.sends, index);
+        if connection_of.state == State::Open {
             self.announce(connection, index);
         }
-        if is_open && !is_full {
-            let sent_in = self.connections[connection as usize].sent_in;
-            if !post.more && sent_in != self.turn && self.first_event(tx).is_none() {
-                self.connections[connection as usize].sent_in = self.turn;
-                self.flush(connection);
-            } else {
-                self.mark_dirty(connection);
-            }
+    }
+
+    /// Records the sent bytes of the operation that was queued last, and alone.
+    fn record_part(&mut self, index: u32, sent: u64) {
+        let connection = &mut self.connections[index as usize];
+        if sent > 0
+            && let Some(send) = connection.queue.pop(&mut self.sends)
+        {
+            let (order, number) = (connection.order, connection.frame_number.wrapping_sub(1));
+            let mut partial = self.partial(Item::Send(send), order, number);
+            self.advance(&mut partial, sent);
+            self.connections[index as usize].current = Some(partial);
         }
-        Ok(())
     }
 
     /// Notes that a connection has frames to send.
@@ -291,8 +368,7 @@ impl Engine {
         self.arm_shared()
     }
 
-    /// Sends the frames of a connection, as far as the kernel takes them. The next polls try the
-    /// others, a number of times, before the kernel is to report room.
+    /// Sends the frames of a connection, as far as the kernel takes them.
     pub(super) fn flush(&mut self, index: u32) {
         while self.connections[index as usize].state == State::Open
             && !self.connections[index as usize].is_full
@@ -300,23 +376,31 @@ impl Engine {
         {
             match self.send_batch(index) {
                 Ok(true) => self.connections[index as usize].attempts = 0,
-                Ok(false) => {
-                    let connection = &mut self.connections[index as usize];
-                    // The kernel does not report room in shared memory.
-                    if connection.pipe.is_some() {
-                        return self.mark_retried(index);
-                    }
-                    connection.attempts += 1;
-                    if connection.attempts < ATTEMPTS {
-                        return self.mark_retried(index);
-                    }
-                    connection.attempts = 0;
-                    connection.is_full = true;
-                    self.watch_open(index);
-                }
-                Err(Loss::Ended(errno)) => self.end_sends(index, errno),
-                Err(loss) => self.lose(index, loss),
+                Ok(false) => return self.retry(index),
+                Err(loss) => self.fail_sending(index, loss),
             }
+        }
+    }
+
+    /// Tries the frames that were not taken in the next polls, a number of times, before the kernel is
+    /// to report room.
+    fn retry(&mut self, index: u32) {
+        let connection = &mut self.connections[index as usize];
+        // The kernel does not report room in shared memory.
+        let is_shared = connection.pipe.is_some();
+        connection.attempts += u32::from(!is_shared);
+        if connection.attempts < ATTEMPTS {
+            return self.mark_retried(index);
+        }
+        connection.attempts = 0;
+        connection.is_full = true;
+        self.watch_open(index);
+    }
+
+    fn fail_sending(&mut self, index: u32, loss: Loss) {
+        match loss {
+            Loss::Ended(errno) => self.end_sends(index, errno),
+            loss => self.lose(index, loss),
         }
     }
 
@@ -463,7 +547,7 @@ impl Engine {
                 }
                 Queued::Send(send) => {
                     connection.queue.pop(&mut self.sends);
-                    connection.reading += usize::from(self.sends[send as usize].verb == Verb::Read);
+                    connection.reading += usize::from(self.sends[send as usize].asked.verb == Verb::Read);
                     Item::Send(send)
                 }
             };
@@ -529,7 +613,7 @@ impl Engine {
                 let awaits = operation.frame.as_ref().is_some_and(|frame| !frame.flags.is_empty());
                 if operation.is_announced() {
                     connection.announced.push(&mut self.sends, send);
-                } else if operation.verb == Verb::Read {
+                } else if operation.asked.verb == Verb::Read {
                     connection.reads.push(&mut self.sends, send);
                 } else if awaits {
                     connection.unacknowledged.push(&mut self.sends, send);
@@ -544,37 +628,45 @@ impl Engine {
 
     /// Ends an operation with success.
     pub(super) fn finish_send(&mut self, send: u32) {
-        let done = core::mem::replace(&mut self.sends[send as usize], Send::free(NIL));
-        let (endpoint, flags) = (done.endpoint, done.verb.flags());
-        self.count(endpoint, flags, true);
+        let asked = self.free_send(send);
+        self.finish(&asked);
+    }
+
+    #[inline]
+    fn finish(&mut self, asked: &Asked) {
+        let Asked { endpoint, verb, context, reports_success, len } = *asked;
+        self.count(endpoint, verb.flags(), true);
         let tx = self.endpoints[usize::from(endpoint)].bound.tx;
-        if let Some(context) = done.context {
-            if done.reports_success {
-                let len = usize::try_from(done.len).unwrap_or(usize::MAX);
-                self.report(tx, Event::success(context, flags, len));
+        if let Some(context) = context {
+            if reports_success {
+                let len = usize::try_from(len).unwrap_or(usize::MAX);
+                self.report(tx, Event::success(context, verb.flags(), len));
             } else {
                 self.release(tx);
             }
         }
-        self.endpoints[usize::from(endpoint)].free_sends.give_back(&mut self.sends, send);
     }
 
     /// Ends an operation with an error, or without an event.
     pub(super) fn fail_send(&mut self, send: u32, errno: Errno, code: i32, quietly: bool) {
-        let failed = core::mem::replace(&mut self.sends[send as usize], Send::free(NIL));
-        let (endpoint, flags) = (failed.endpoint, failed.verb.flags());
+        let Asked { endpoint, verb, context, .. } = self.free_send(send);
         let tx = self.endpoints[usize::from(endpoint)].bound.tx;
-        self.count(endpoint, flags, false);
-        if let Some(context) = failed.context {
+        self.count(endpoint, verb.flags(), false);
+        if let Some(context) = context {
             if quietly {
                 self.release(tx);
             } else {
-                let mut event = Event::failure(context, flags, errno);
+                let mut event = Event::failure(context, verb.flags(), errno);
                 event.provider_errno = code;
                 self.report(tx, event);
             }
         }
-        self.endpoints[usize::from(endpoint)].free_sends.give_back(&mut self.sends, send);
+    }
+
+    fn free_send(&mut self, send: u32) -> Asked {
+        let asked = self.sends[send as usize].asked;
+        self.endpoints[usize::from(asked.endpoint)].free_sends.give_back(&mut self.sends, send);
+        asked
     }
 
     /// Cancels an operation before its first byte is sent, or a receive.
@@ -585,7 +677,7 @@ impl Engine {
         let Self { connections, sends, .. } = self;
         let of_endpoint = connections.iter_mut().filter(|connection| connection.endpoint == endpoint);
         let mut found = of_endpoint.filter_map(|connection| {
-            let send = connection.queue.remove(sends, |send| send.context == Some(context))?;
+            let send = connection.queue.remove(sends, |send| send.asked.context == Some(context))?;
             if let Some(Frame { operation: Operation::ReadyToSend { id, .. }, .. }) = sends[send as usize].frame {
                 connection.numbers.give_back(id);
             }

@@ -29,23 +29,34 @@ const DELAYS: u32 = 16;
 pub(super) const NO_QUEUE: u16 = u16::MAX;
 
 impl Engine {
-    /// Drives progress, unless a queue has an event. Frames are sent when the queue is empty,
-    /// because the program may post more for each event, or after some polls.
+    /// Returns the next event of a queue, if it is a success. Drives progress without an event.
+    /// Frames are sent when the queue is empty, because the program may post more for each event, or
+    /// after some polls.
     #[inline]
-    pub(crate) fn poll(&mut self, queue: u16) -> Result<(), Errno> {
-        let has_event = self.first_event(queue).is_some();
+    pub(crate) fn poll(&mut self, queue: u16) -> Result<Option<Event>, Errno> {
+        let event = self.take_success(queue)?;
         if self.is_dirty() {
-            self.delays += 1;
-            if !has_event || self.delays >= DELAYS {
-                self.delays = 0;
-                self.polled = queue;
-                self.send_dirty();
-                self.polled = NO_QUEUE;
-            }
+            self.send_delayed(queue, event.is_none());
         }
-        if has_event {
-            return Ok(());
+        if event.is_some() {
+            return Ok(event);
         }
+        self.poll_sockets(queue)?;
+        self.take_success(queue)
+    }
+
+    fn send_delayed(&mut self, queue: u16, now: bool) {
+        self.delays += 1;
+        if now || self.delays >= DELAYS {
+            self.delays = 0;
+            self.polled = queue;
+            self.send_dirty();
+            self.polled = NO_QUEUE;
+        }
+    }
+
+    #[inline]
+    fn poll_sockets(&mut self, queue: u16) -> Result<(), Errno> {
         if self.shared_count > 0 {
             let has_read = self.poll_shared(queue);
             if self.has_to_look() {
@@ -173,15 +184,5 @@ impl Engine {
             self.looks = LOOKS;
         }
         has_events
-    }
-
-    /// Returns the next event of a queue, if it is a success.
-    #[inline]
-    pub(crate) fn take_success(&mut self, queue: u16) -> Result<Option<Event>, Errno> {
-        match self.first_event(queue) {
-            None => Ok(None),
-            Some(event) if event.is_error() => Err(Errno::EAVAIL),
-            Some(_) => Ok(self.next_event(queue)),
-        }
     }
 }

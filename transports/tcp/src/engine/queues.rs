@@ -21,11 +21,22 @@ const COUNTED: [(Counted, CompletionFlags); 6] = [
     (Counted::REMOTE_WRITE, CompletionFlags::REMOTE_WRITE),
 ];
 
-/// Counters of an endpoint, by kind of operation.
-pub(super) type BoundCounters = [Option<u16>; COUNTED.len()];
+/// Counters of an endpoint.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct BoundCounters {
+    /// By kind of operation.
+    indices: [Option<u16>; COUNTED.len()],
+    /// Operations that a counter counts.
+    counted: CompletionFlags,
+}
 
-pub(super) fn bind_counters(counters: impl Iterator<Item = (Counted, u16)> + Clone) -> BoundCounters {
-    COUNTED.map(|(counted, _)| counters.clone().find(|(wanted, _)| wanted.contains(counted)).map(|(_, index)| index))
+impl BoundCounters {
+    pub(super) fn bind(counters: impl Iterator<Item = (Counted, u16)> + Clone) -> Self {
+        let of = |kind| counters.clone().find(|(wanted, _)| wanted.contains(kind)).map(|(_, index)| index);
+        let indices = COUNTED.map(|(kind, _)| of(kind));
+        let counted = COUNTED.iter().zip(indices).filter(|(_, index)| index.is_some());
+        BoundCounters { indices, counted: counted.map(|((_, flags), _)| *flags).collect() }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -112,6 +123,16 @@ impl Engine {
         ring.pop()
     }
 
+    /// Returns the next event of a queue, if it is a success.
+    #[inline]
+    pub(super) fn take_success(&mut self, queue: u16) -> Result<Option<Event>, Errno> {
+        let Some(ring) = &mut self.queues[usize::from(queue)].ring else { return Ok(None) };
+        let event = ring.pop_success()?;
+        // A write with immediate data may wait for room.
+        self.try_paused |= event.is_some() && self.paused > 0;
+        Ok(event)
+    }
+
     #[inline]
     pub(crate) fn first_event(&self, queue: u16) -> Option<&Event> {
         self.queues[usize::from(queue)].ring.as_ref()?.first()
@@ -175,13 +196,17 @@ impl Engine {
     }
 
     /// Counts an operation of an endpoint.
-    #[inline]
+    #[inline(always)]
     pub(super) fn count(&mut self, endpoint: u16, flags: CompletionFlags, succeeded: bool) {
-        let counters = self.endpoints[usize::from(endpoint)].counters;
-        for (counter, (_, counted)) in counters.iter().zip(COUNTED) {
-            if let Some(counter) = *counter
-                && flags.intersects(counted)
-            {
+        let counters = &self.endpoints[usize::from(endpoint)].counters;
+        if flags.intersects(counters.counted) {
+            self.count_on_all(counters.indices, flags, succeeded);
+        }
+    }
+
+    fn count_on_all(&mut self, counters: [Option<u16>; COUNTED.len()], flags: CompletionFlags, succeeded: bool) {
+        for (counter, (_, counted)) in counters.into_iter().zip(COUNTED) {
+            if let Some(counter) = counter.filter(|_| flags.intersects(counted)) {
                 self.count_on(counter, succeeded);
             }
         }

@@ -103,7 +103,7 @@ impl Engine {
         let requested = &mut sends[send as usize];
         if let Some(frame) = &mut requested.frame {
             frame.operation = Operation::Rendezvous { id: number };
-            frame.payload = requested.len;
+            frame.payload = requested.asked.len;
         }
         connection.requested.push(sends, send);
         self.mark_dirty(index);

@@ -43,16 +43,11 @@ pub(crate) struct Post<'a> {
     pub(crate) more: bool,
 }
 
-/// Operation in flight.
-#[derive(Debug)]
-pub(crate) struct Send {
-    pub(super) next: u32,
+/// Operation as its event describes it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
     pub(super) endpoint: u16,
     pub(super) verb: Verb,
-    pub(super) frame: Option<Frame>,
-    pub(super) spans: Spans,
-    /// Number of injected bytes.
-    pub(super) injected: u8,
     /// `None` for an injected operation.
     pub(super) context: Option<u64>,
     pub(super) reports_success: bool,
@@ -60,19 +55,29 @@ pub(crate) struct Send {
     pub(super) len: u64,
 }
 
+impl Asked {
+    pub(super) fn of(endpoint: u16, post: &Post<'_>) -> Self {
+        let Post { verb, reports_success, .. } = *post;
+        let len = if verb == Verb::Read { post.spans.left() } else { post.frame.payload };
+        Asked { endpoint, verb, context: post.context.map(Context::addr), reports_success, len }
+    }
+}
+
+/// Operation in flight.
+#[derive(Debug)]
+pub(crate) struct Send {
+    pub(super) next: u32,
+    pub(super) frame: Option<Frame>,
+    pub(super) spans: Spans,
+    /// Number of injected bytes.
+    pub(super) injected: u8,
+    pub(super) asked: Asked,
+}
+
 impl Send {
     pub(super) fn free(next: u32) -> Self {
-        Send {
-            next,
-            endpoint: 0,
-            verb: Verb::Message,
-            frame: None,
-            spans: Spans::default(),
-            injected: 0,
-            context: None,
-            reports_success: false,
-            len: 0,
-        }
+        let asked = Asked { endpoint: 0, verb: Verb::Message, context: None, reports_success: false, len: 0 };
+        Send { next, frame: None, spans: Spans::default(), injected: 0, asked }
     }
 }
 
@@ -84,7 +89,7 @@ impl Send {
 
     /// Returns `true` if the bytes of the operation follow its header.
     pub(super) fn has_payload(&self) -> bool {
-        self.verb != Verb::Read && !self.is_announced()
+        self.asked.verb != Verb::Read && !self.is_announced()
     }
 }
 

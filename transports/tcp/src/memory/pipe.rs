@@ -248,38 +248,48 @@ impl Pipe {
     /// Copies the bytes of a gather, as far as there is room, and returns their number.
     #[inline]
     pub(crate) fn send(&mut self, gather: Gather<'_>) -> Result<u64, Inconsistent> {
+        if let Some(bytes) = gather.copied().filter(|bytes| bytes.len() <= SHORT) {
+            if !self.has_cell()? {
+                return Ok(0);
+            }
+            let (_, cell) = self.cell(self.own, self.written.cells);
+            // SAFETY: the cell has room, and is this side's until the word is stored.
+            unsafe { copy_exposed(bytes.as_ptr(), cell.as_ptr(), bytes.len()) };
+            #[expect(clippy::cast_possible_truncation, reason = "at most `SHORT`")]
+            self.hand_over(bytes.len() as u32);
+            return Ok(bytes.len() as u64);
+        }
+        self.send_long(gather)
+    }
+
+    fn send_long(&mut self, gather: Gather<'_>) -> Result<u64, Inconsistent> {
         let total = gather.len();
         let mut gathered = gather.gathered();
         let mut sent = 0;
         while sent < total && self.has_cell()? {
-            let (_, bytes) = self.cell(self.own, self.written.cells);
-            let len = if total <= SHORT as u64 {
-                // SAFETY: the cell has room, and is this side's until the word is stored.
-                unsafe { gathered.copy_out(bytes, SHORT) };
-                #[expect(clippy::cast_possible_truncation, reason = "at most `SHORT`")]
-                let len = total as u32;
-                len
-            } else {
-                // In several parts, so that the reader copies meanwhile.
-                let room = self.room()?.min(self.capacity / 4).min(total - sent);
-                if room == 0 {
-                    break;
-                }
-                let (to, len) = self.bytes(self.own, self.written.bytes, room);
-                // SAFETY: the ring has room, which is this side's until the word is stored.
-                unsafe { gathered.copy_out(to, len) };
-                #[expect(clippy::cast_possible_truncation, reason = "at most a quarter of the ring")]
-                let len = len as u32;
-                self.written.bytes += u64::from(len);
-                len | LONG
-            };
-            sent += u64::from(len & !LONG);
-            let (word, _) = self.cell(self.own, self.written.cells);
-            // Release: the bytes come before.
-            word.store((self.written.cells + 1) << 32 | u64::from(len), Ordering::Release);
-            self.written.cells += 1;
+            // In several parts, so that the reader copies meanwhile.
+            let room = self.room()?.min(self.capacity / 4).min(total - sent);
+            if room == 0 {
+                break;
+            }
+            let (to, len) = self.bytes(self.own, self.written.bytes, room);
+            // SAFETY: the ring has room, which is this side's until the word is stored.
+            unsafe { gathered.copy_out(to, len) };
+            self.written.bytes += len as u64;
+            sent += len as u64;
+            #[expect(clippy::cast_possible_truncation, reason = "at most a quarter of the ring")]
+            self.hand_over(len as u32 | LONG);
         }
         Ok(sent)
+    }
+
+    /// Stores the word of the next cell.
+    #[inline]
+    fn hand_over(&mut self, len: u32) {
+        let (word, _) = self.cell(self.own, self.written.cells);
+        // Release: the bytes come before.
+        word.store((self.written.cells + 1) << 32 | u64::from(len), Ordering::Release);
+        self.written.cells += 1;
     }
 
     #[inline]

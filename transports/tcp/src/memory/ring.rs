@@ -4,6 +4,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use loom_core::transport::Event;
+use loom_core::vocabulary::Errno;
 
 /// Ring of events.
 #[derive(Debug)]
@@ -65,6 +66,16 @@ impl Ring {
         let place = unsafe { self.first.add(self.head as usize) };
         // SAFETY: `push` has written the event.
         Some(unsafe { place.as_ref() })
+    }
+
+    /// Removes the first event, if it is a success.
+    #[inline]
+    pub(crate) fn pop_success(&mut self) -> Result<Option<Event>, Errno> {
+        match self.first() {
+            None => Ok(None),
+            Some(event) if event.is_error() => Err(Errno::EAVAIL),
+            Some(_) => Ok(self.pop()),
+        }
     }
 
     #[inline]

@@ -2,6 +2,7 @@
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;
+use core::slice;
 
 use heapless::Vec;
 use loom_core::buffer::Lent;
@@ -120,6 +121,17 @@ impl Spans {
     /// # Safety
     /// `len` bytes are valid for reads. They may be exposed memory.
     pub(super) unsafe fn fill_from(&mut self, bytes: NonNull<u8>, len: usize) -> usize {
+        // Usually one range.
+        if let (Some(span), 0) = (self.spans.first(), self.at)
+            && self.spans.len() == 1
+        {
+            let len = len.min(span.len - self.offset);
+            // SAFETY: `len` bytes are left of both.
+            unsafe { copy_exposed(bytes.as_ptr(), span.first.as_ptr().add(self.offset), len) };
+            self.offset += len;
+            self.left -= len as u64;
+            return len;
+        }
         let mut copied = 0;
         for span in self.rest() {
             let len = span.len.min(len - copied);
@@ -224,6 +236,9 @@ impl<'a> Gather<'a> {
 
     /// Adds the bytes that are left of spans, which stay until the send.
     pub(crate) fn spans(&mut self, spans: &'a Spans) {
+        if spans.left == 0 {
+            return;
+        }
         if spans.left <= COPIED as u64 {
             for span in spans.rest() {
                 let Some(place) = self.take(span.len) else { return };
@@ -248,6 +263,13 @@ impl<'a> Gather<'a> {
             let _ = self.ranges.0.push(IoVec { base: base.as_ptr(), len });
         }
         self.begin = self.end;
+    }
+
+    /// Returns the bytes if all are in the buffer.
+    #[inline]
+    pub(super) fn copied(&self) -> Option<&[u8]> {
+        // SAFETY: the bytes lie within the buffer, which is borrowed, and were written.
+        self.ranges.0.is_empty().then(|| unsafe { slice::from_raw_parts(self.buffer.as_ptr(), self.end) })
     }
 
     /// Returns the bytes, to be copied in order.

@@ -55,9 +55,7 @@ unsafe impl CompletionQueues for Tcp {
     #[inline]
     unsafe fn cq_poll(cq: &TcpCq) -> Result<Option<Event>, Errno> {
         // SAFETY: open (H1).
-        let engine = unsafe { cq.engine.get() }?;
-        engine.poll(cq.index)?;
-        engine.take_success(cq.index)
+        unsafe { cq.engine.get() }?.poll(cq.index)
     }
 
     unsafe fn cq_sleep(cq: &TcpCq, milliseconds: i32) -> Result<(), Errno> {

@@ -86,34 +86,46 @@ impl Opcode {
             _ => return Err(Violation::Operation(op)),
         })
     }
+}
 
-    /// Number of words behind the immediate data.
-    const fn words(self, parts: usize) -> usize {
-        match self {
-            Opcode::Message | Opcode::ReadResponse | Opcode::ClearToSend | Opcode::Rendezvous => 0,
-            Opcode::Tagged => 1,
-            Opcode::ReadyToSend => 2,
-            Opcode::ReadRequest | Opcode::Write => 3 * parts,
+/// Content of the frames with an opcode.
+struct Shape {
+    /// Number of words behind the immediate data, without those of ranges.
+    words: usize,
+    has_parts: bool,
+    has_rendezvous_number: bool,
+    /// `false` for rendezvous data, which repeats the flags of its announcement.
+    may_have_data: bool,
+    may_have_payload: bool,
+}
+
+impl Shape {
+    const fn of(opcode: Opcode) -> Self {
+        Shape {
+            words: match opcode {
+                Opcode::Tagged => 1,
+                Opcode::ReadyToSend => 2,
+                _ => 0,
+            },
+            has_parts: matches!(opcode, Opcode::ReadRequest | Opcode::Write),
+            has_rendezvous_number: matches!(opcode, Opcode::ReadyToSend | Opcode::ClearToSend | Opcode::Rendezvous),
+            may_have_data: matches!(opcode, Opcode::Message | Opcode::Tagged | Opcode::Write | Opcode::ReadyToSend),
+            may_have_payload: !matches!(opcode, Opcode::ReadRequest | Opcode::ReadyToSend | Opcode::ClearToSend),
         }
     }
-
-    const fn has_parts(self) -> bool {
-        matches!(self, Opcode::ReadRequest | Opcode::Write)
-    }
-
-    const fn has_rendezvous_number(self) -> bool {
-        matches!(self, Opcode::ReadyToSend | Opcode::ClearToSend | Opcode::Rendezvous)
-    }
-
-    /// Returns `false` for rendezvous data, which repeats the flags of its announcement.
-    const fn may_have_data(self) -> bool {
-        matches!(self, Opcode::Message | Opcode::Tagged | Opcode::Write | Opcode::ReadyToSend)
-    }
-
-    const fn may_have_payload(self) -> bool {
-        !matches!(self, Opcode::ReadRequest | Opcode::ReadyToSend | Opcode::ClearToSend)
-    }
 }
+
+/// By opcode.
+static SHAPES: [Shape; 8] = [
+    Shape::of(Opcode::Message),
+    Shape::of(Opcode::Tagged),
+    Shape::of(Opcode::ReadRequest),
+    Shape::of(Opcode::ReadResponse),
+    Shape::of(Opcode::Write),
+    Shape::of(Opcode::ReadyToSend),
+    Shape::of(Opcode::ClearToSend),
+    Shape::of(Opcode::Rendezvous),
+];
 
 /// Operation of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -254,6 +266,7 @@ impl Frame {
     /// [`Violation::Operation`], [`Violation::HeaderSize`], [`Violation::FrameSize`],
     /// [`Violation::Parts`], [`Violation::PartLengths`], and [`Violation::Unsolicited`] for a
     /// rendezvous number that is never used.
+    #[inline(always)]
     pub fn parse(bytes: &[u8], order: ByteOrder) -> Result<Option<(Self, usize)>, Violation> {
         let Some(base) = bytes.first_chunk::<BASE>() else { return Ok(None) };
         let [_, op, flags0, flags1, op_data, rma_iov_cnt, hdr_size, _, size @ ..] = *base;
@@ -263,27 +276,34 @@ impl Frame {
         };
         let size = order.word(size);
         let opcode = Opcode::parse(op)?;
+        let shape = &SHAPES[opcode as usize];
         let is_ack = opcode == Opcode::Message && op_data == ACKNOWLEDGEMENT;
-        let has_data = flags & HAS_DATA != 0 && opcode.may_have_data() && !is_ack;
-        let parts = if opcode.has_parts() { usize::from(rma_iov_cnt) } else { 0 };
+        let has_data = flags & HAS_DATA != 0 && shape.may_have_data && !is_ack;
+        let parts = if shape.has_parts { usize::from(rma_iov_cnt) } else { 0 };
         if parts > MAX_PARTS {
             return Err(Violation::Parts(rma_iov_cnt));
         }
-        let least = BASE + 8 * (opcode.words(parts) + usize::from(has_data));
+        let least = BASE + 8 * (shape.words + 3 * parts + usize::from(has_data));
         let len = usize::from(hdr_size);
         if len < least || len > MAX_HEADER {
             return Err(Violation::HeaderSize(hdr_size));
         }
         let payload = size.checked_sub(len as u64).ok_or(Violation::FrameSize(size))?;
-        if payload > 0 && (!opcode.may_have_payload() || is_ack) {
+        if payload > 0 && (!shape.may_have_payload || is_ack) {
             return Err(Violation::FrameSize(size));
         }
-        if opcode.has_rendezvous_number() && UNUSED_NUMBERS.contains(&op_data) {
+        if shape.has_rendezvous_number && UNUSED_NUMBERS.contains(&op_data) {
             return Err(Violation::Unsolicited(op));
         }
         let Some(rest) = bytes.get(BASE..len) else { return Ok(None) };
-        let mut words = rest.chunks_exact(8).map(|word| order.word(word.try_into().unwrap_or_default()));
-        let mut next = || words.next().unwrap_or_default();
+        let mut words = rest;
+        let mut next = || match words.split_first_chunk() {
+            Some((word, behind)) => {
+                words = behind;
+                order.word(*word)
+            }
+            None => 0,
+        };
         let data = has_data.then(&mut next);
         let operation = match opcode {
             Opcode::Message if is_ack => Operation::Acknowledgement,
