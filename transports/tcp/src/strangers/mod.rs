@@ -6,6 +6,7 @@
 
 mod claims;
 mod interfaces;
+mod killed;
 mod limits;
 mod rendezvous;
 mod shared;

@@ -20,7 +20,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::BorrowedFd;
 use rustix::time::Timespec;
 
-use super::sides::{LIMIT, Node, SMALL, Stranger, connect_message, frame, request, tagged};
+use super::sides::{LIMIT, Node, SMALL, Stranger, connect_message, frame, pattern, request, tagged};
 use crate::TcpAttr;
 use crate::memory::{Gather, Offer, Pipe, Ranges};
 use crate::wire::{ConnectKind, ConnectMessage, FrameFlags, MAX_CONNECT_MESSAGE, Operation, RdmData};
@@ -98,19 +98,15 @@ fn take(stranger: &mut Stranger, pipe: &mut Pipe) -> usize {
     taken
 }
 
-/// Number of mappings of shared memory of at least this length in this process.
-fn mappings(len: usize) -> usize {
+/// Number of mappings of shared memory in this process, from this length to less than its double.
+pub(super) fn mappings(len: usize) -> usize {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
     let is_long = |line: &&str| {
         let (begin, end) = line.split_once(' ').and_then(|(range, _)| range.split_once('-')).expect("a range");
         let number = |text| usize::from_str_radix(text, 16).expect("an address");
-        number(end) - number(begin) >= len
+        (len..2 * len).contains(&(number(end) - number(begin)))
     };
     maps.lines().filter(|line| line.contains("memfd:loom-tcp")).filter(is_long).count()
-}
-
-fn pattern(len: usize, seed: usize) -> Vec<u8> {
-    (0..len).map(|at| (at * 31 + at / 251 + seed * 7).to_le_bytes()[0]).collect()
 }
 
 #[test]
