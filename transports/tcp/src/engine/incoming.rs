@@ -361,8 +361,7 @@ impl Engine {
         self.consume(index, count);
     }
 
-    /// Receives a message that has arrived whole. Returns `false` if no receive accepts it, or it
-    /// has no simple one.
+    /// Receives a message that has arrived whole. Returns `false` without a simple receive for it.
     #[inline]
     fn receive_whole(&mut self, index: u32, frame: &Frame) -> bool {
         let size = self.attr.receive_buffer as usize;

@@ -35,7 +35,7 @@ pub(crate) struct Receive {
     pub(super) asked: Asked,
 }
 
-/// Receive as its event describes it.
+/// Receive, for its event.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Asked {
     pub(super) context: u64,
@@ -257,8 +257,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns the oldest unexpected message that a receive accepts. Drops announcements that cannot
-    /// be answered.
+    /// Oldest unexpected message that a receive accepts. Drops announcements of broken connections.
     #[inline]
     fn message_for(&mut self, endpoint: u16, kind: MessageKind, want: &Want) -> Option<MessageId> {
         loop {

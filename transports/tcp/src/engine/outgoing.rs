@@ -207,8 +207,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns `true` if an operation does not wait for others: the first one of a turn, unless the
-    /// program has events to handle, for which it may post more. Shared memory takes no system call.
+    /// Returns `true` for the first operation of a turn without events, and with shared memory.
     #[inline]
     fn sends_at_once(&mut self, index: u32, tx: u16) -> bool {
         let is_first = self.connections[index as usize].sent_in != self.turn && self.first_event(tx).is_none();
@@ -222,8 +221,7 @@ impl Engine {
         is_first || connection.pipe.is_some()
     }
 
-    /// Returns `true` if no frame of an open connection goes before a post that ends with its last
-    /// sent byte.
+    /// Returns `true` if no frame goes before a post, which ends with its last sent byte.
     #[inline]
     fn is_next(&self, index: u32, post: &Post<'_>) -> bool {
         let connection = &self.connections[index as usize];
@@ -233,7 +231,7 @@ impl Engine {
         ends && is_quiet && !connection.has_frames(&self.sends)
     }
 
-    /// Sends the frame of a post, as far as the kernel or the peer takes it.
+    /// Sends the frame of a post.
     #[inline]
     fn send_one(&mut self, index: u32, post: &Post<'_>) -> Result<Sent, Loss> {
         let Self { connections, outbox, ranges, .. } = self;
@@ -256,7 +254,7 @@ impl Engine {
         Ok(if sent == total { Sent::Whole } else { Sent::Part(sent) })
     }
 
-    /// Adds an operation to the queue of its connection, in a place that is free.
+    /// Queues an operation, in a free place.
     fn queue(&mut self, endpoint: u16, connection: u32, post: Post<'_>) {
         let free_sends = &mut self.endpoints[usize::from(endpoint)].free_sends;
         let Some(index) = free_sends.take(&mut self.sends) else { return };
@@ -283,7 +281,7 @@ impl Engine {
         }
     }
 
-    /// Records the sent bytes of the operation that was queued last, and alone.
+    /// Records the sent bytes of the only operation in the queue.
     fn record_part(&mut self, index: u32, sent: u64) {
         let connection = &mut self.connections[index as usize];
         if sent > 0
@@ -382,8 +380,7 @@ impl Engine {
         }
     }
 
-    /// Tries the frames that were not taken in the next polls, a number of times, before the kernel is
-    /// to report room.
+    /// Tries to send the others in some polls, before the kernel is to report room.
     fn retry(&mut self, index: u32) {
         let connection = &mut self.connections[index as usize];
         // The kernel does not report room in shared memory.

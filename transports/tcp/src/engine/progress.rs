@@ -29,9 +29,9 @@ const DELAYS: u32 = 16;
 pub(super) const NO_QUEUE: u16 = u16::MAX;
 
 impl Engine {
-    /// Returns the next event of a queue, if it is a success. Drives progress without an event.
-    /// Frames are sent when the queue is empty, because the program may post more for each event, or
-    /// after some polls.
+    /// Returns the next event of a queue, if it is a success. Without an event, drives progress.
+    /// Frames are sent when the queue is empty, because the program may post more for each event,
+    /// or after some polls.
     #[inline]
     pub(crate) fn poll(&mut self, queue: u16) -> Result<Option<Event>, Errno> {
         let event = self.take_success(queue)?;

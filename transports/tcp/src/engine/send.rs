@@ -43,7 +43,7 @@ pub(crate) struct Post<'a> {
     pub(crate) more: bool,
 }
 
-/// Operation as its event describes it.
+/// Operation, for its event.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     pub(super) endpoint: u16,

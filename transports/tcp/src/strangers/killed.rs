@@ -1,9 +1,10 @@
 //! Processes with shared memory that are killed at any moment.
 
+use core::time::Duration;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::string::String;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use std::vec;
 use std::vec::Vec;
 use std::{env, println};
