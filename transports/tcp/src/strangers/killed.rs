@@ -1,5 +1,6 @@
 //! Processes with shared memory that are killed at any moment.
 
+use core::ops::Range;
 use core::time::Duration;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -12,11 +13,12 @@ use std::{env, println};
 use loom_core::{Deadline, OpKey, Peer, Source};
 
 use super::shared::mappings;
-use super::sides::{LIMIT, Node, SMALL, pattern};
+use super::sides::{LIMIT, Node, Random, SMALL, pattern};
 use crate::TcpAttr;
 
 /// A ring of a length that no other test has.
 const RING: u32 = 1 << 17;
+const LENGTHS: Range<usize> = 2 * RING as usize..3 * RING as usize;
 const SHARING: TcpAttr = TcpAttr { shared_memory: RING, connect_timeout: 5000, ..SMALL };
 const LONGEST: usize = 40_000;
 /// Operations of each kind in flight.
@@ -26,22 +28,10 @@ const KILLER: &str = "LOOM_KILLER";
 /// Number of processes, for longer runs.
 const KILLS: &str = "LOOM_KILLS";
 
-/// Numbers without a pattern (xorshift).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
-
-    /// Mostly short, as messages are.
-    fn len(&mut self) -> usize {
-        let longest = [64, 64, 1000, LONGEST as u64][self.below(4) as usize];
-        self.below(longest) as usize
-    }
+/// Mostly short, as messages are.
+fn len_of_next(random: &mut Random) -> usize {
+    let longest = [64, 64, 1000, LONGEST as u64][random.below(4) as usize];
+    random.below(longest) as usize
 }
 
 /// Messages in both directions, with a pattern of their length.
@@ -56,7 +46,7 @@ struct Traffic {
 impl Traffic {
     fn go_on(&mut self, node: &Node, to: Peer, random: &mut Random) {
         if self.sends.len() < WINDOW {
-            let len = random.len();
+            let len = len_of_next(random);
             self.sends.extend(node.endpoint.send(to, pattern(len, len)).ok());
         }
         self.receive(node);
@@ -132,11 +122,11 @@ fn processes_killed_at_any_moment_leave_no_operation_buffer_or_mapping() {
         while Instant::now() < killed_at {
             traffic.go_on(&node, peer, &mut random);
         }
-        shared += usize::from(mappings(2 * RING as usize) > 0);
+        shared += usize::from(mappings(LENGTHS) > 0);
         child.kill().expect("it runs");
         child.wait().expect("it was started");
         let mut until = Instant::now() + LIMIT;
-        while !traffic.sends.is_empty() || mappings(2 * RING as usize) > 0 {
+        while !traffic.sends.is_empty() || mappings(LENGTHS) > 0 {
             assert!(!until.passed(), "process {number}: {} sends are left", traffic.sends.len());
             // Messages that it has sent before.
             traffic.receive(&node);

@@ -3,6 +3,8 @@
 #![allow(unsafe_code, reason = "sleeps on the descriptor of a queue")]
 
 use core::net::{Ipv4Addr, SocketAddr};
+use core::ops::Range;
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::format;
 use std::io::Read;
@@ -20,7 +22,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::BorrowedFd;
 use rustix::time::Timespec;
 
-use super::sides::{LIMIT, Node, SMALL, Stranger, connect_message, frame, pattern, request, tagged};
+use super::sides::{LIMIT, Node, Random, SMALL, Stranger, connect_message, frame, pattern, request, tagged};
 use crate::TcpAttr;
 use crate::memory::{Gather, Offer, Pipe, Ranges};
 use crate::wire::{ConnectKind, ConnectMessage, FrameFlags, MAX_CONNECT_MESSAGE, Operation, RdmData};
@@ -98,13 +100,13 @@ fn take(stranger: &mut Stranger, pipe: &mut Pipe) -> usize {
     taken
 }
 
-/// Number of mappings of shared memory in this process, from this length to less than its double.
-pub(super) fn mappings(len: usize) -> usize {
+/// Number of mappings of shared memory of these lengths in this process.
+pub(super) fn mappings(lengths: Range<usize>) -> usize {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
     let is_long = |line: &&str| {
         let (begin, end) = line.split_once(' ').and_then(|(range, _)| range.split_once('-')).expect("a range");
         let number = |text| usize::from_str_radix(text, 16).expect("an address");
-        (len..2 * len).contains(&(number(end) - number(begin)))
+        lengths.contains(&(number(end) - number(begin)))
     };
     maps.lines().filter(|line| line.contains("memfd:loom-tcp")).filter(is_long).count()
 }
@@ -130,7 +132,7 @@ fn messages_of_all_lengths_go_through_shared_memory() {
             assert!(bytes == pattern(len, seed), "{len} bytes");
         }
     }
-    assert_eq!(mappings(2 << 16), 2, "both ends have the memory");
+    assert_eq!(mappings(2 << 16..3 << 16), 2, "both ends have the memory");
 }
 
 #[test]
@@ -201,7 +203,26 @@ fn a_connection_that_ends_returns_its_memory_and_descriptor() {
         std::fs::read_link(path).is_ok_and(|file| file.to_string_lossy().contains("memfd:loom-tcp"))
     });
     assert!(descriptors.count() < 20, "descriptors are closed after the answer");
-    assert!(mappings(0) < 50, "memory is unmapped");
+    assert!(mappings(0..usize::MAX) < 50, "memory is unmapped");
+}
+
+/// Stores anything in words of the directions, the word of a cell, or any word.
+fn scribble(pipe: &Pipe, random: &mut Random, cells: u64) {
+    let cell = random.below(cells);
+    let of_cell = |direction| pipe.first_cell(direction) + 16 * (cell as usize % 64);
+    let at = match random.below(4) {
+        0 => random.below(pipe.first_cell(0) as u64) as usize,
+        1 => of_cell(0),
+        2 => of_cell(1),
+        _ => random.below(pipe.len_in_words() as u64) as usize,
+    };
+    let value = match random.below(4) {
+        0 => (cell + 1) << 32 | random.below(128),
+        1 => (cell + 1) << 32 | 1 << 31 | random.below(8192),
+        2 => random.below(3),
+        _ => random.word(),
+    };
+    pipe.scribble(at, value);
 }
 
 /// A process that has the memory of a connection, and writes anything to it at any time.
@@ -210,33 +231,12 @@ fn a_peer_that_writes_nonsense_to_shared_memory_harms_only_itself() {
     let (node, other) = (Node::with(SHARING), Node::with(SHARING));
     let secret = Mr::open(&node.domain, vec![5_u8; 64], Access::REMOTE_WRITE).expect("region");
     let peer = stranger_of(&node);
-    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut random = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
+    let mut random = Random(0x9E37_79B9_7F4A_7C15);
     let mut ended = 0;
     for _ in 0..200 {
         let (stranger, pipe) = share(&node);
-        let words = pipe.len_in_words();
         for _ in 0..100 {
-            // Words of the directions, word of one of the first cells, or any.
-            let cell = random() % 4;
-            let at = match random() % 4 {
-                0 => random() as usize % pipe.first_cell(0),
-                1 => pipe.first_cell(0) + 16 * cell as usize,
-                2 => pipe.first_cell(1) + 16 * cell as usize,
-                _ => random() as usize % words,
-            };
-            let value = match random() % 4 {
-                0 => (cell + 1) << 32 | (random() % 128),
-                1 => (cell + 1) << 32 | 1 << 31 | (random() % 8192),
-                2 => random() % 3,
-                _ => random(),
-            };
-            pipe.scribble(at, value);
+            scribble(&pipe, &mut random, 4);
             let _ = node.endpoint.tagged_inject(peer, Tag(1), &[1; 100]);
             let _ = node.endpoint.tagged_send(peer, Tag(1), vec![1; 3000]);
             node.poll();
@@ -281,6 +281,85 @@ fn a_sleeper_with_a_blocked_message_learns_of_room() {
         assert!(node.is_done(sent) || is_woken(&node), "the peer sends a byte");
     }
     assert!(taken + take(&mut stranger, &mut pipe) >= 20_000);
+}
+
+/// Side of a hostile peer, for its thread.
+struct Hostile(Pipe);
+
+// SAFETY: the thread uses the pipe alone, by atomic stores.
+unsafe impl Send for Hostile {}
+
+impl Hostile {
+    /// Stores until the flag is set, at a pace of the seed. Returns the number of stores.
+    fn scribble(self, seed: u64, stop: &AtomicBool) -> u64 {
+        let (mut random, mut stores) = (Random(seed), 0);
+        let pace = 1 << random.below(13);
+        while !stop.load(Ordering::Relaxed) {
+            scribble(&self.0, &mut random, 64);
+            stores += 1;
+            (0..random.below(pace)).for_each(|_| core::hint::spin_loop());
+        }
+        stores
+    }
+}
+
+/// `LOOM_STORES` has their number, for longer runs.
+#[test]
+fn nonsense_in_shared_memory_during_all_operations_harms_only_its_peer() {
+    let wanted = std::env::var("LOOM_STORES").map_or(20_000, |stores| stores.parse().expect("a number"));
+    let (node, other) = (Node::with(SHARING), Node::with(SHARING));
+    let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
+    let secret = Mr::open(&node.domain, vec![5_u8; 64], access).expect("region");
+    let remote = Mr::open(&other.domain, vec![6_u8; 64], access).expect("region").remote();
+    let peer = stranger_of(&node);
+    let (mut stores, mut random) = (0, Random(0x9E37_79B9_7F4A_7C15));
+    let (mut ended, mut finished) = (0, 0);
+    while stores < wanted {
+        let (stranger, pipe) = share(&node);
+        let (stop, seed) = (AtomicBool::new(false), random.word());
+        let mut keys = Vec::new();
+        stores += std::thread::scope(|scope| {
+            let hostile = Hostile(pipe);
+            let thread = scope.spawn(|| hostile.scribble(seed, &stop));
+            for number in 0..200 {
+                let (room, tag) = (vec![7; random.below(6000) as usize], Tag(random.below(4)));
+                let posted = match number % 5 {
+                    0 => node.endpoint.tagged_recv(Source::Any, tag, room),
+                    1 => node.endpoint.tagged_send(peer, tag, room),
+                    2 => node.endpoint.write(peer, &remote, 0, vec![7; 64]),
+                    3 => node.endpoint.read(peer, &remote, 0, vec![7; 64]),
+                    _ => node.endpoint.recv(Source::Any, room),
+                };
+                keys.extend(posted.ok());
+                node.poll();
+            }
+            stop.store(true, Ordering::Relaxed);
+            thread.join().expect("it stores")
+        });
+        drop(stranger);
+        let mut until = Instant::now() + LIMIT;
+        while !keys.is_empty() {
+            assert!(!until.passed(), "{} operations are left", keys.len());
+            node.poll();
+            keys.retain(|key| match node.cq.has_succeeded(*key).expect("a known key") {
+                None => {
+                    let _ = node.endpoint.cancel(*key);
+                    true
+                }
+                Some(succeeded) => {
+                    (ended, finished) = (ended + 1, finished + usize::from(succeeded));
+                    let _ = node.cq.finish(*key, Instant::now() + LIMIT).expect("over");
+                    false
+                }
+            });
+        }
+    }
+    std::println!("{stores} stores, {ended} operations, {finished} of them with success");
+    assert!(finished > 0 && finished < ended, "{finished} of {ended} operations succeed");
+    let mut bytes = [0; 64];
+    secret.window().copy_to(0, &mut bytes).expect("the window");
+    assert_eq!(bytes, [5; 64], "no key was known");
+    node.talks_to(&other);
 }
 
 #[test]

@@ -112,6 +112,22 @@ pub(crate) fn polled(nodes: [&Node; 2], what: &str, is_done: impl Fn() -> bool) 
     }
 }
 
+/// Numbers without a pattern (xorshift).
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn word(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.word() % end
+    }
+}
+
 /// Raw socket to a node.
 pub(crate) struct Stranger(pub(crate) TcpStream);
 
