@@ -1,8 +1,8 @@
 //! A key-value server and its clients: requests and replies are messages, values move by RMA.
 //!
-//! `cargo run --release --features libfabric --example kv -- serve --provider 'tcp;ofi_rxm'` serves
-//! until Ctrl-C. With `put KEY < VALUE`, `get KEY > VALUE` and `delete KEY` the program is a
-//! client. `--at ADDRESS:PORT` is the TCP address at which the server introduces clients.
+//! `cargo run --release --features tcp --example kv -- serve` serves over `loom-tcp`, or over
+//! `--provider NAME`, until Ctrl-C. With `put KEY < VALUE`, `get KEY > VALUE` and `delete KEY` the
+//! program is a client. The server introduces clients at `--at ADDRESS:PORT`.
 
 mod common;
 #[path = "common/introduction.rs"]
@@ -11,17 +11,17 @@ mod introduction;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use loom_async::tokio::run;
 use loom_fabric::loom_core::mr::EndpointMr;
 use loom_fabric::{
-    Access, Caps, CompletionLevel, Domain, Errno, Error, Hints, Local, Mr, Ofi, Peer, RemoteRegion, SendOptions,
+    Access, Caps, CompletionLevel, Domain, Errno, Error, Hints, Info, Mr, Peer, Program, RemoteRegion, SendOptions,
     Source, Transport,
 };
+use tokio::net::TcpListener;
 use tokio::time::timeout;
 
 use common::{Failure, Node};
@@ -92,7 +92,7 @@ struct Client<T: Transport + 'static> {
 }
 
 impl<T: Transport> Client<T> {
-    fn new(node: Node<T>, server: Peer) -> Result<Self, Error> {
+    fn new(server: Peer, node: Node<T>) -> Result<Self, Error> {
         let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
         let region = Mr::open_for(&node.domain, &node.endpoint, vec![0; MAX_VALUE], access)?;
         Ok(Client { node, server, region })
@@ -126,46 +126,45 @@ impl<T: Transport> Client<T> {
     }
 }
 
-fn open(provider: &str, here: &str) -> Result<Node<Ofi<Local>>, Failure> {
-    let info = Ofi::query(&Hints { caps: CAPS, ..Hints::at(provider, here) })?.next();
-    Ok(Node::open(&Domain::open(&info.ok_or("this host has no such provider")?)?)?)
-}
+struct Server(SocketAddr);
 
-async fn run_server(provider: &str, at: SocketAddr) -> Result<String, Failure> {
-    let (node, values) = (open(provider, &at.ip().to_string())?, Values::default());
-    let greeting = format!("{provider} {}", node.endpoint.address()?);
-    let (listener, mut interrupted) = (tokio::net::TcpListener::bind(at).await?, common::ctrl_c()?);
-    let all = async {
-        tokio::select! {
-            failed = serve(&node, &values) => match failed? {},
-            failed = introduce(listener, &greeting, &node.av) => failed?,
-            _ = interrupted.changed() => {}
-        }
-        Ok(format!("{} values\n", values.borrow().len()))
-    };
-    run(&node.driver, node.mode, all).await?
-}
+impl Program for Server {
+    type Output = Result<String, Failure>;
 
-async fn run_client(op: &str, key: &[u8], server: SocketAddr) -> Result<String, Failure> {
-    let (mut introduction, greeting, here) = Introduction::begin(server)?;
-    let (provider, server) = greeting.split_once(' ').ok_or("the server has another protocol")?;
-    let node = open(provider, &here.to_string())?;
-    introduction.finish(&node.endpoint.address()?)?;
-    let server = node.av.insert(&server.parse()?)?;
-    let (driver, mode, client) = (node.driver.clone(), node.mode, Client::new(node, server)?);
-    let request = async {
-        match op {
-            "get" => std::io::stdout().write_all(&client.get(key).await?)?,
-            "put" => {
-                let mut value = Vec::new();
-                std::io::stdin().read_to_end(&mut value)?;
-                client.put(key, &value).await?;
+    fn run<T: Transport + 'static>(self, info: &Info<T>) -> Self::Output {
+        let (node, values) = (Node::open(&Domain::open(info)?)?, Values::default());
+        node.block_on(async {
+            let (listener, mut interrupted) = (TcpListener::bind(self.0).await?, common::ctrl_c()?);
+            tokio::select! {
+                failed = serve(&node, &values) => match failed? {},
+                failed = introduce(listener, info.provider(), &node) => match failed? {},
+                _ = interrupted.changed() => Ok(format!("{} values\n", values.borrow().len())),
             }
-            _ => drop(client.call(DELETE, key, 0).await?),
-        }
-        Ok(String::new())
-    };
-    run(&driver, mode, request).await?
+        })
+    }
+}
+
+struct Request<'a> {
+    op: &'a str,
+    key: &'a [u8],
+    introduction: Introduction,
+}
+
+impl Program for Request<'_> {
+    type Output = Result<String, Failure>;
+
+    fn run<T: Transport + 'static>(mut self, info: &Info<T>) -> Self::Output {
+        let node = Node::open(&Domain::open(info)?)?;
+        let client = Client::new(self.introduction.finish(&node)?, node)?;
+        client.node.block_on(async {
+            match self.op {
+                "get" => std::io::stdout().write_all(&client.get(self.key).await?)?,
+                "put" => client.put(self.key, &std::fs::read("/dev/stdin")?).await?,
+                _ => drop(client.call(DELETE, self.key, 0).await?),
+            }
+            Ok(String::new())
+        })
+    }
 }
 
 fn main() -> ExitCode {
@@ -175,7 +174,7 @@ fn main() -> ExitCode {
 fn run_options() -> Result<String, Failure> {
     use lexopt::prelude::*;
 
-    let (mut provider, mut at) = ("tcp;ofi_rxm".to_owned(), SocketAddr::from(([127, 0, 0, 1], 47620)));
+    let (mut provider, mut at) = ("loom-tcp".to_owned(), SocketAddr::from(([127, 0, 0, 1], 47620)));
     let (mut parser, mut words) = (lexopt::Parser::from_env(), Vec::new());
     while let Some(argument) = parser.next()? {
         match argument {
@@ -186,8 +185,11 @@ fn run_options() -> Result<String, Failure> {
         }
     }
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["serve"] => common::block_on(run_server(&provider, at)),
-        [op @ ("get" | "put" | "delete"), key] => common::block_on(run_client(op, key.as_bytes(), at)),
+        ["serve"] => common::over(&Hints { caps: CAPS, ..Hints::at(&provider, &at.ip().to_string()) }, Server(at)),
+        [op @ ("get" | "put" | "delete"), key] => {
+            let introduction = Introduction::begin(at)?;
+            introduction.server_offer(CAPS)?.run(Request { op, key: key.as_bytes(), introduction })
+        }
         _ => Err("kv serve [--provider NAME] | get KEY | put KEY | delete KEY [--at ADDRESS:PORT]".into()),
     }
 }

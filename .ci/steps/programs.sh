@@ -229,7 +229,7 @@ step_examples() { # Runs the examples, over the software transport and libfabric
     kill -INT "$server"
     wait "$server" || die "Ctrl-C has not drained the echo server"
     head -c 10000000 /dev/urandom >target/long-value
-    for provider in shm 'tcp;ofi_rxm'; do
+    for provider in loom-tcp shm 'tcp;ofi_rxm'; do
         "$EXAMPLES/kv" serve --provider "$provider" --at 127.0.0.1:17642 &
         server=$!
         wait_for_port 17642

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use loom_async::tokio::Mode;
+use loom_async::tokio::{Mode, run};
 use loom_fabric::{AnyInfo, Av, Cq, CqAttr, CqDriver, Domain, Endpoint, Hints, Program, Transport, Unclaimed, WaitObj};
 
 pub(crate) type Failure = Box<dyn Error>;
@@ -64,5 +64,10 @@ impl<T: Transport> Node<T> {
         let mode = if cq.wait_obj() == WaitObj::FD { Mode::Sleep } else { Mode::Busy };
         let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
         Ok(Node { endpoint: cq.endpoint(&av)?, domain: domain.clone(), av, driver, mode })
+    }
+
+    /// Runs a future in tokio, and drives the queue.
+    pub(crate) fn block_on<O>(&self, future: impl Future<Output = Result<O, Failure>>) -> Result<O, Failure> {
+        block_on(async { run(&self.driver, self.mode, future).await? })
     }
 }

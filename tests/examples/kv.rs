@@ -1,6 +1,7 @@
 //! The key-value server and its clients over the software transport.
 
 use futures_util::future::try_join_all;
+use loom_async::tokio::run;
 use loom_fabric::loom_core::vocabulary::{MemoryKey, RemoteAddr};
 use loom_fabric::{Network, NetworkAttr, Soft};
 
@@ -18,7 +19,7 @@ fn with_clients<const N: usize>(requests: impl AsyncFnOnce([&Client<Memory>; N],
         let node = Node::open(&domain).unwrap();
         server.av.insert(&node.endpoint.address().unwrap()).unwrap();
         let to_server = node.av.insert(&server.endpoint.address().unwrap()).unwrap();
-        Client::new(node, to_server).unwrap()
+        Client::new(to_server, node).unwrap()
     });
     let drivers: Vec<_> =
         clients.iter().map(|client| &client.node).chain([&server]).map(|it| it.driver.clone()).collect();
