@@ -173,7 +173,7 @@ impl<T: Transport> Av<'_, T> {
     }
 
     /// Inserts a peer by the name of its node and service, such as `10.0.0.1` and `7471`, or by its
-    /// address text alone. The provider's look-up may be slow.
+    /// address text alone. Blocks while a name is resolved.
     ///
     /// ```
     /// # fixture::queue!(network, domain, av, cq);

@@ -67,7 +67,8 @@ pub struct Hints<'a> {
     /// The peer's address, in the form of [`Hints::source`].
     #[doc(alias = "dest_addr")]
     pub destination: Option<&'a EndpointAddr>,
-    /// Host name or address: this side's with [`Hints::listen`], otherwise the peer's.
+    /// Host name or address: this side's with [`Hints::listen`], otherwise the peer's. A query
+    /// blocks while a name is resolved.
     pub node: Option<&'a str>,
     /// Port number or service name.
     pub service: Option<&'a str>,

@@ -67,9 +67,9 @@ pub struct TcpInfo {
 /// Returns an info for domains of these sizes, if the transport satisfies the hints.
 ///
 /// Endpoints listen at [`Hints::source`], or at [`Hints::node`] and [`Hints::service`] with
-/// [`Hints::listen`]. Without it, these name a peer, and endpoints listen on the route to it. The
-/// default is 127.0.0.1 with a free port. The address is one of an interface of this host, by which
-/// peers recognise the endpoint. `0.0.0.0` and `::` are refused.
+/// [`Hints::listen`]. Without it, these name a peer, and endpoints listen on the route to it.
+/// Look-ups of names block. The default is 127.0.0.1 with a free port. The address is one of an
+/// interface of this host, by which peers recognise the endpoint. `0.0.0.0` and `::` are refused.
 ///
 /// [`Hints::domain`] names an interface, as in libfabric, and replaces the default by its address:
 /// of the peer's or requested family or else IPv4, if possible, and rather global than link-local.

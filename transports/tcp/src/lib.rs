@@ -57,10 +57,10 @@
 //! - An endpoint that closes sends what the kernel takes at once. Completions of sends mean that
 //!   the kernel has the bytes: use
 //!   [`CompletionLevel::Delivery`](loom_core::CompletionLevel::Delivery) where that matters.
-//! - A message that waits holds up acknowledgements and answers to reads on its connection, and the
-//!   end of its connection is noticed afterwards.
-//! - A peer's write or read of a region that was closed ends the connection. Its other operations
-//!   fail, and the next one opens another connection.
+//! - A message that waits holds up acknowledgements and answers to reads on its connection, whose
+//!   end is noticed afterwards.
+//! - A peer's write or read of a region that was closed ends the connection. The next operation
+//!   opens another one.
 //! - A host that vanishes is noticed after 20 s, or, with bytes in flight, when the kernel gives up
 //!   (`net.ipv4.tcp_retries2`, about 15 minutes).
 //! - A connection has 32 reads in flight. Others wait.
