@@ -29,7 +29,7 @@
 //! # Security
 //!
 //! Bytes from the network are validated: each length, key, range, flag and order. A violation ends
-//! its connection, and [`OpError`](loom_core::OpError) of the operations in flight has its text.
+//! its connection, and only [`OpError`](loom_core::OpError) of operations in flight has its text.
 //! Keys of regions have 64 random bits. A connection takes at most a quarter of the memory for
 //! messages. Connections of strangers that have reached neither a receive nor a region end when
 //! others require their places.

@@ -107,6 +107,24 @@ fn forged_keys_and_ranges_reach_no_memory() {
     node.talks_to(&other);
 }
 
+/// A stranger makes no event of its own: operations in flight carry the reason.
+#[test]
+fn operations_in_flight_report_the_reason_of_a_refused_access() {
+    let node = Node::open();
+    let mut stranger = Stranger::greet(&node, 9);
+    let peer = node.av.insert(&SocketAddr::from(([127, 0, 0, 1], 9)).into()).expect("inserted");
+    let options = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::default() };
+    let sent = node.endpoint.send_with(peer, options, vec![1; 8]).expect("posted");
+    stranger.receive(&node, 24);
+    let write = Operation::Write { data: None, parts: one(0, 8, MemoryKey(1)) };
+    stranger.send(&frame(write, FrameFlags::empty(), &[1; 8]));
+    let failed = node.cq.finish(sent, Instant::now() + LIMIT).expect("done").result().unwrap_err();
+    assert_eq!(failed.errno, Errno::EPROTO);
+    let text = format!("{}", node.cq.error_text(&failed));
+    assert_eq!(text, "the peer named remote memory with a wrong key, range or access");
+    assert!(node.cq.poll().expect("the queue works").is_none(), "no event is made");
+}
+
 #[test]
 fn messages_arrive_byte_by_byte() {
     let node = Node::open();
