@@ -1,25 +1,5 @@
 //! Engine of a domain: sockets, connections and operations. One thread at a time uses it, by
 //! `&mut`, and it does not call code of the user.
-//!
-//! | file | content |
-//! |---|---|
-//! | `open` | memory and descriptors of an engine |
-//! | `progress` | events of sockets and of the timer |
-//! | `connected` | endpoints with connections |
-//! | `event_queues` | events of connections, listeners and the program |
-//! | `listeners` | listeners, and the connections that the kernel accepts |
-//! | `handshake` | opening of connections |
-//! | `loss` | end of connections |
-//! | `outgoing` | operations, and frames to the socket |
-//! | `incoming` | bytes of the socket, and frames in them |
-//! | `matching` | receives and unexpected messages |
-//! | `claims` | peeks, claims and discards |
-//! | `multi_receive` | receives of several messages |
-//! | `rendezvous` | long messages, on request |
-//! | `shared` | memory shared with peers of the same host |
-//! | `regions` | memory that peers reach |
-//! | `queues` | events, counters, and descriptors to sleep on |
-//! | `endpoints` | endpoints and addresses of peers |
 
 mod claims;
 mod connected;
