@@ -118,7 +118,7 @@ fn operations_in_flight_report_the_reason_of_a_refused_access() {
     stranger.receive(&node, 24);
     let write = Operation::Write { data: None, parts: one(0, 8, MemoryKey(1)) };
     stranger.send(&frame(write, FrameFlags::empty(), &[1; 8]));
-    let failed = node.cq.finish(sent, Instant::now() + LIMIT).expect("done").result().unwrap_err();
+    let failed = node.cq.finish(sent, Instant::now() + LIMIT).expect("done").result().expect_err("refused");
     assert_eq!(failed.errno, Errno::EPROTO);
     let text = format!("{}", node.cq.error_text(&failed));
     assert_eq!(text, "the peer named remote memory with a wrong key, range or access");
