@@ -1,8 +1,8 @@
 //! Operations, and frames to the socket.
 //!
-//! The first operation on a connection after a poll is sent at once if its queue is empty. Others
-//! are sent by a poll when the queue is empty, many in one system call. Acknowledgements and read
-//! responses go before operations.
+//! The first operation on a connection after a poll is sent at once if its queue is empty, and all
+//! over shared memory. Polls send others when the queue is empty, many in one system call.
+//! Acknowledgements and read responses go before operations.
 
 use heapless::Vec;
 use loom_core::transport::{Event, Refusal};
@@ -218,7 +218,7 @@ impl Engine {
         if is_first {
             connection.sent_in = self.turn;
         }
-        is_first || connection.pipe.is_some()
+        is_first || connection.pipe.is_some() && !connection.is_dirty
     }
 
     /// Returns `true` if no frame goes before a post, which ends with its last sent byte.
@@ -298,7 +298,11 @@ impl Engine {
     pub(super) fn mark_dirty(&mut self, index: u32) {
         let Self { connections, sends, .. } = self;
         let connection = &mut connections[index as usize];
-        if !connection.is_dirty && connection.has_frames(sends) && connection.state == State::Open {
+        if !connection.is_dirty
+            && !connection.is_full
+            && connection.has_frames(sends)
+            && connection.state == State::Open
+        {
             connection.is_dirty = true;
             connection.next_dirty = self.dirty;
             self.dirty = index;

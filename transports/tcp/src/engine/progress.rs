@@ -22,7 +22,7 @@ const LAST_IN_A_ROW: u32 = 16;
 /// Polls without bytes, if it is the only connection, and if it is not.
 const MISSES: [u32; 2] = [16, 2];
 
-/// Polls, of queues with events, for which frames are not sent.
+/// Polls of queues with events for which frames are not sent.
 const DELAYS: u32 = 16;
 
 /// No queue is being polled.
@@ -34,24 +34,35 @@ impl Engine {
     /// or after some polls.
     #[inline]
     pub(crate) fn poll(&mut self, queue: u16) -> Result<Option<Event>, Errno> {
-        let event = self.take_success(queue)?;
-        if self.is_dirty() {
-            self.send_delayed(queue, event.is_none());
+        let event = self.take_success(queue);
+        if !matches!(event, Ok(None)) {
+            self.delays += 1;
+            if self.delays >= DELAYS {
+                self.poll_late(queue);
+            }
+            return event;
         }
-        if event.is_some() {
-            return Ok(event);
+        if self.is_dirty() {
+            self.send_delayed(queue);
         }
         self.poll_sockets(queue)?;
         self.take_success(queue)
     }
 
-    fn send_delayed(&mut self, queue: u16, now: bool) {
-        self.delays += 1;
-        if now || self.delays >= DELAYS {
-            self.delays = 0;
-            self.polled = queue;
-            self.send_dirty();
-            self.polled = NO_QUEUE;
+    fn send_delayed(&mut self, queue: u16) {
+        self.delays = 0;
+        self.polled = queue;
+        self.send_dirty();
+        self.polled = NO_QUEUE;
+    }
+
+    /// Serves peers of a program that always has an event, as sends over shared memory complete.
+    #[cold]
+    fn poll_late(&mut self, queue: u16) {
+        self.send_delayed(queue);
+        if self.shared_count > 0 {
+            // A poll without an event reports the error.
+            let _ = self.poll_sockets(queue);
         }
     }
 

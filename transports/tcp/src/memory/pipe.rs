@@ -286,6 +286,7 @@ impl Pipe {
     /// Stores the word of the next cell.
     #[inline]
     fn hand_over(&mut self, len: u32) {
+        debug_assert!(len & !LONG > 0, "the peer expects bytes");
         let (word, _) = self.cell(self.own, self.written.cells);
         // Release: the bytes come before.
         word.store((self.written.cells + 1) << 32 | u64::from(len), Ordering::Release);
@@ -331,7 +332,7 @@ impl Pipe {
     /// Takes the next cell. Returns the length of its bytes, unless they are in the ring.
     #[inline]
     fn next_cell(&mut self) -> Result<Option<usize>, Inconsistent> {
-        // Acquire: pairs with `send`.
+        // Acquire: pairs with `hand_over`.
         let word = self.cell(self.own ^ 1, self.read.cells).0.load(Ordering::Acquire);
         if word >> 32 != self.next_number() {
             return Ok(None);

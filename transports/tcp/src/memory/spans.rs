@@ -40,7 +40,7 @@ impl Span {
 #[derive(Debug, Default)]
 pub(crate) struct Spans {
     spans: Vec<Span, MAX_PARTS>,
-    /// First range that is not complete, and the bytes before it in that range.
+    /// Range of the next byte, and the bytes before it in that range.
     at: usize,
     offset: usize,
     left: u64,

@@ -15,7 +15,8 @@ use std::vec;
 use std::vec::Vec;
 
 use loom_core::{
-    Access, CompletionLevel, Cq, CqAttr, Deadline, EqAttr, EventQueue, Mr, Peer, SendOptions, Source, Tag, WaitObj,
+    Access, Completion, CompletionLevel, Cq, CqAttr, Deadline, EqAttr, EventQueue, Mr, Peer, SendOptions, Source, Tag,
+    WaitObj,
 };
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -360,6 +361,28 @@ fn nonsense_in_shared_memory_during_all_operations_harms_only_its_peer() {
     secret.window().copy_to(0, &mut bytes).expect("the window");
     assert_eq!(bytes, [5; 64], "no key was known");
     node.talks_to(&other);
+}
+
+#[test]
+fn sends_that_complete_at_once_do_not_keep_other_peers_waiting() {
+    let [from, to, other] = [(), (), ()].map(|()| Node::with(SHARING));
+    from.talks_to(&to);
+    let (peer, back) = (from.knows(&to), other.knows(&from));
+    let received = from.endpoint.tagged_recv(Source::Any, Tag(3), vec![0; 8]).expect("posted");
+    let _ = other.endpoint.tagged_send(back, Tag(3), vec![3; 8]).expect("posted");
+    let mut until = Instant::now() + LIMIT;
+    loop {
+        assert!(!until.passed(), "the other peer's message arrives");
+        let _ = to.endpoint.tagged_recv(Source::Any, Tag(4), vec![0; 8]).expect("posted");
+        let _ = from.endpoint.tagged_send(peer, Tag(4), vec![4; 8]).expect("posted");
+        // One event for each send.
+        let Some(Completion::Op(done)) = from.cq.poll().expect("the queue works") else { panic!("it is sent") };
+        if done.key() == received {
+            break assert_eq!(done.into_buf(), vec![3; 8]);
+        }
+        other.poll();
+        while to.cq.poll().expect("the queue works").is_some() {}
+    }
 }
 
 #[test]
