@@ -10,7 +10,7 @@ pub(crate) struct Walk {
 impl Walk {
     /// Maximum number of few nodes. The first is found faster than in an index.
     pub(crate) const FEW: u32 = 4;
-    /// Twice as many, so that few nodes move up only after as many have arrived.
+    /// Twice as many, so that few nodes seldom move up.
     pub(crate) const SLOTS: u32 = 2 * Self::FEW;
 
     pub(crate) const fn new() -> Self {

@@ -173,7 +173,7 @@ fn send_eager(
         };
         match room {
             Room::Free => return send_watched(net, own, lane, &{ outgoing }, fill),
-            Room::Full if lane.slot_count() >= net.cells_each().into() => return Err(Refusal::Again),
+            Room::Full if refuses(net, own, lane) => return Err(Refusal::Again),
             Room::Full | Room::Occupied => {}
         }
     }
@@ -192,6 +192,12 @@ fn send_eager(
         }
         Err(errno) => unsent(own, head, outgoing.context, outgoing.sent(), errno),
     }
+}
+
+#[cold]
+#[inline(never)]
+fn refuses(net: &Net, own: &LocalState, full: &Lane) -> bool {
+    full.slot_count() >= net.cells_each().into() || !own.may_sleep.get() && full.has_patience()
 }
 
 #[cold]

@@ -1,10 +1,12 @@
-//! Lanes: rings of [slots](Slot) for short messages from one sender to one receiver.
+//! Lanes: rings of [slots](Slot) for short messages to one receiver.
 //!
 //! A sender reaches a receiver by two routes: the receiver's inbox, and a lane for short messages.
-//! Once the lane is open, the sender *numbers* its messages of both routes, and the receiver
-//! delivers them by number. Each endpoint owns a few lanes for sending
-//! (`soft/delivery/lane_requests.rs`) and reads those that it has accepted
-//! (`soft/delivery/lane.rs`).
+//! Once the lane is open, the sender *numbers* messages of both routes, and the receiver delivers
+//! them by number. Each endpoint owns a few lanes for sending (`soft/delivery/lane_requests.rs`)
+//! and reads accepted ones (`soft/delivery/lane.rs`).
+//!
+//! A full lane refuses short messages while its receiver advances. After 1024 refusals, and if the
+//! sender may sleep, they use the slower inbox.
 //!
 //! A message without a receive moves from its slot to the slot's cell. The slot stays occupied
 //! until a receive takes the message.
@@ -21,8 +23,7 @@
 //! The receiver of a watched lane may [sleep](super::shared::sleeper). The sender then fills slots
 //! with a read-modify-write and checks for a sleeper.
 //!
-//! Both sides see the [`LaneState`]. [`LaneUse`] is the sender's: a lane may be idle while its use
-//! is `Requested`, after a refusal.
+//! [`LaneUse`] is the sender's. After a refusal, a lane is idle while its use is `Requested`.
 //!
 //! An idle lane is its sender's. The sender requests and ends a lane by a cell in the inbox. The
 //! receiver leaves when it reads the end, or when it closes.
@@ -61,8 +62,7 @@ pub(super) const MOST_SLOTS: u32 = 256;
 ///  sender's slot                     receiver's slot
 /// ```
 ///
-/// The receiver does not change the word. It finds message `n` by the number, and returns the slot
-/// by [`Lane::report_done`].
+/// The receiver returns the slot by [`Lane::report_done`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SlotWord(u64);
 
@@ -178,6 +178,9 @@ struct SenderState {
     /// Never decreases, so that no slot holds a number twice.
     next: Cell<u64>,
     done_seen: Cell<u64>,
+    /// `done_seen` when last full.
+    full_at: Cell<u64>,
+    patience: Cell<u32>,
     next_at_review: Cell<u64>,
     used: Cell<LaneUse>,
 }
@@ -228,6 +231,8 @@ impl Lane {
                 to: Cell::new(0),
                 next: Cell::new(1),
                 done_seen: Cell::new(1),
+                full_at: Cell::new(0),
+                patience: Cell::new(0),
                 next_at_review: Cell::new(0),
                 used: Cell::new(LaneUse::None),
             },
@@ -355,6 +360,18 @@ impl Lane {
             }
         }
         if self.cell(next).is(State::Home) { Room::Free } else { Room::Occupied }
+    }
+
+    /// Returns `true` while the receiver may advance.
+    pub(super) fn has_patience(&self) -> bool {
+        const PATIENCE: u32 = 1024;
+        let SenderState { done_seen, full_at, patience, .. } = &self.sender;
+        if full_at.replace(done_seen.get()) != done_seen.get() {
+            patience.set(PATIENCE);
+        }
+        let left = patience.get();
+        patience.set(left.saturating_sub(1));
+        left > 0
     }
 
     #[inline(always)]

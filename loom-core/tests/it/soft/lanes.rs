@@ -139,6 +139,28 @@ fn messages_without_a_receive_leave_their_lane() {
 }
 
 #[test]
+fn full_lane_to_a_receiver_that_stands_still_gives_way_to_the_inbox() {
+    let network = Network::new(NetworkAttr { tx_depth: 1024, ..ATTR }).unwrap();
+    let (sender, receiver) = (Node::open(&network), Node::open(&network));
+    let to = sender.talk(&receiver);
+    for round in 0..3 {
+        let (mut sent, mut refused, mut by_lane) = (0, 0, 0);
+        while refused < 2000 {
+            match sender.endpoint.tagged_inject(to, Tag(9), &message(sent, 8)) {
+                Ok(()) => sent += 1,
+                Err(PostError::Again) if refused == 0 => (refused, by_lane) = (1, sent),
+                Err(PostError::Again) => refused += 1,
+                Err(error) => panic!("{error:#}"),
+            }
+        }
+        assert!(by_lane <= 256 && sent >= 1024, "round {round}: {by_lane} of {sent}");
+        for number in 0..sent {
+            assert_eq!(receiver.hear(Tag(9).into()), (message(number, 8), 9));
+        }
+    }
+}
+
+#[test]
 fn full_lane_refuses_and_takes_again_when_its_receiver_has_polled() {
     let network = Network::new(ATTR).unwrap();
     let (sender, receiver) = (Node::open(&network), Node::open(&network));
