@@ -1,7 +1,7 @@
 //! [`Index`]: maps a key to its nodes, oldest first.
 //!
-//! A hash table with radix trees as buckets. The tree separates colliding keys by the bits in which
-//! they differ, in about the logarithm of their number.
+//! A hash table with radix trees as buckets. The tree separates colliding keys by differing bits,
+//! in logarithmic time.
 //!
 //! Nodes of one key form a ring in order of arrival, and the first is the tree's leaf.
 
@@ -66,7 +66,7 @@ impl Link {
     }
 
     #[inline]
-    fn be_alone(&self, own: u32) {
+    pub(super) fn be_alone(&self, own: u32) {
         self.ring.next.set(own);
         self.ring.previous.set(own);
     }
@@ -78,7 +78,7 @@ pub(crate) trait Nodes {
 }
 
 #[inline]
-fn follow(nodes: &impl Nodes, first: u32, node: u32) {
+pub(super) fn follow(nodes: &impl Nodes, first: u32, node: u32) {
     let last = nodes.link(first).ring.previous.replace(node);
     nodes.link(last).ring.next.set(node);
     let ring = &nodes.link(node).ring;
@@ -87,7 +87,7 @@ fn follow(nodes: &impl Nodes, first: u32, node: u32) {
 }
 
 #[inline]
-fn leave(nodes: &impl Nodes, node: u32) -> u32 {
+pub(super) fn leave(nodes: &impl Nodes, node: u32) -> u32 {
     let ring = &nodes.link(node).ring;
     let (next, previous) = (ring.next.get(), ring.previous.get());
     if next == node {

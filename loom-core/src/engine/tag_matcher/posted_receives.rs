@@ -5,7 +5,7 @@
 
 use core::cell::Cell;
 
-use super::index::{Index, Key, Link, Nodes};
+use super::index::{Index, Key, Link, Nodes, follow, leave};
 use super::table::Table;
 use super::walk::Walk;
 use super::{Envelope, Want};
@@ -30,6 +30,7 @@ const _: () = assert!(size_of::<Posted>() == 64, "a posted receive is one cache 
 const EVERYTHING: u32 = u32::MAX;
 /// Pattern of the receive in the first slot of the walk. Those of later slots follow.
 const WALKED: u32 = EVERYTHING - Walk::SLOTS;
+const ALIKE: u32 = WALKED - 1;
 
 impl Posted {
     pub(crate) const fn new() -> Self {
@@ -102,10 +103,12 @@ impl Linked for Table<Posted> {
 pub(crate) struct PostedReceives {
     places: Table<Posted>,
     everything: List,
-    /// All others while the index is empty.
+    /// All others while they are few.
     walk: Walk,
+    /// Oldest of receives of one key.
+    alike: Cell<u32>,
     index: Index,
-    /// Number of receives in the index: all others, or 0.
+    /// Number of receives in the index and `alike`: all others, or 0.
     indexed: Cell<u32>,
     patterns: Table<Pattern>,
     /// Patterns that have, or had, receives.
@@ -120,6 +123,7 @@ impl PostedReceives {
             places,
             everything: List::new(),
             walk: Walk::new(),
+            alike: Cell::new(NONE),
             index,
             indexed: Cell::new(0),
             patterns,
@@ -149,6 +153,10 @@ impl PostedReceives {
     #[inline(never)]
     fn post_behind_walk(&self, place: u32) {
         let few = self.walk.len() <= Walk::FEW;
+        let key = self.places.key(place);
+        if !few && self.walk.nodes().all(|other| self.places.key(other) == key) {
+            return self.walk.drain().chain([place]).for_each(|place| self.append_alike(place));
+        }
         for other in self.walk.drain() {
             self.place_again(other, few);
         }
@@ -164,8 +172,25 @@ impl PostedReceives {
     }
 
     #[inline]
+    fn append_alike(&self, place: u32) {
+        self.places.at(place).pattern.set(ALIKE);
+        self.indexed.set(self.indexed.get() + 1);
+        match self.alike.get() {
+            NONE => {
+                self.places.link(place).be_alone(place);
+                self.alike.set(place);
+            }
+            first => follow(&self.places, first, place),
+        }
+    }
+
+    #[inline(never)]
     fn append_to_index(&self, place: u32) {
         let key = self.places.key(place);
+        let first = self.alike.get();
+        if first != NONE && self.places.key(first) == key {
+            return self.append_alike(place);
+        }
         let number = self.pattern_of(key.pattern, key.source != FabricAddr::UNSPEC.0);
         let receives = &self.patterns.at(number).receives;
         receives.set(receives.get() + 1);
@@ -237,6 +262,10 @@ impl PostedReceives {
     #[inline(never)]
     fn find_indexed(&self, envelope: Envelope) -> u32 {
         let mut oldest = self.everything.first().unwrap_or(NONE);
+        let first = self.alike.get();
+        if first != NONE && self.want(first).accepts(&envelope) {
+            oldest = self.older(oldest, first);
+        }
         let mut link = &self.first_pattern;
         while let Some(pattern) = self.next_pattern(link) {
             oldest = self.older(oldest, self.index.find(&self.places, pattern.key(&envelope)));
@@ -260,11 +289,18 @@ impl PostedReceives {
         }
     }
 
-    #[inline]
+    #[inline(never)]
     fn remove_indexed(&self, place: u32, pattern: u32) {
+        self.indexed.set(self.indexed.get() - 1);
+        if pattern == ALIKE {
+            let next = leave(&self.places, place);
+            if self.alike.get() == place {
+                self.alike.set(next);
+            }
+            return;
+        }
         let receives = &self.patterns.at(pattern).receives;
         receives.set(receives.get() - 1);
-        self.indexed.set(self.indexed.get() - 1);
         self.index.remove(&self.places, place);
     }
 

@@ -53,6 +53,7 @@ fn burst() -> impl Strategy<Value = Vec<Action>> {
     let envelope = (tag(), source(1)).prop_map(|(tag, source)| Envelope { tag, source });
     prop_oneof![
         2 => vec(want().prop_map(Action::Post), 0..14),
+        2 => (want(), 0..14_usize).prop_map(|(want, count)| vec![Action::Post(want); count]),
         2 => vec(envelope.prop_map(|envelope| Action::Arrive { envelope, multi: false }), 0..14),
         1 => vec(any::<usize>().prop_map(|nth| Action::Cancel { nth }), 0..14),
         1 => vec(any::<usize>().prop_map(|nth| Action::Revoke { nth }), 0..14),
