@@ -11,7 +11,7 @@ mod introduction;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -159,7 +159,7 @@ impl Program for Request<'_> {
         client.node.block_on(async {
             match self.op {
                 "get" => std::io::stdout().write_all(&client.get(self.key).await?)?,
-                "put" => client.put(self.key, &std::fs::read("/dev/stdin")?).await?,
+                "put" => client.put(self.key, &std::io::stdin().lock().bytes().collect::<Result<Vec<_>, _>>()?).await?,
                 _ => drop(client.call(DELETE, self.key, 0).await?),
             }
             Ok(String::new())

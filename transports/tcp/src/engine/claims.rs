@@ -6,7 +6,7 @@ use loom_core::vocabulary::{Errno, OpFlags, Tag};
 
 use super::connection::{Connection, Inbound, To};
 use super::loss::Loss;
-use super::matching::{Asked, Receive, Unexpected, describe, kind_of, source_of};
+use super::matching::{Receive, ReceiveReport, Unexpected, describe, kind_of, source_of};
 use super::rendezvous::NEVER;
 use super::{Engine, MessageKind};
 use crate::memory::Spans;
@@ -48,8 +48,11 @@ impl Engine {
 
     pub(crate) fn fetch_claimed(&mut self, endpoint: u16, spans: Spans, context: u64) -> Result<(), Refusal> {
         self.with_event(endpoint, |engine, _| {
-            let receive =
-                Receive { asked: Asked { context, room: spans.left(), part: None }, spans, ..Receive::default() };
+            let receive = Receive {
+                report: ReceiveReport { context, room: spans.left(), part: None },
+                spans,
+                ..Receive::default()
+            };
             if let Some(found) = engine.find_claimed(endpoint, context) {
                 return engine.take(endpoint, found, receive);
             }

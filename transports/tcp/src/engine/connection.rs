@@ -256,7 +256,7 @@ impl Connection {
 
     /// Returns `true` unless the operation is a read and the peer has no room for its response.
     fn may_send(&self, send: &Send) -> bool {
-        send.asked.verb != Verb::Read || self.reading < RESPONSES
+        send.report.verb != Verb::Read || self.reading < RESPONSES
     }
 
     /// Returns `true` if an operation of this side was begun, and has not ended.

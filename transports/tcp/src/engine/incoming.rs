@@ -398,12 +398,12 @@ impl Engine {
         let len = payload.len() as u32;
         connection.start += len;
         connection.has_reached_memory = true;
-        let (asked, of) = (receive.asked, (connection.peer, connection.endpoint));
+        let (report, of) = (receive.report, (connection.peer, connection.endpoint));
         if !frame.flags.is_empty() && !connection.is_broken {
             connection.acknowledgements += 1;
             self.mark_dirty(index);
         }
-        self.finish_receive(receiver, kind, asked, frame, of);
+        self.finish_receive(receiver, kind, report, frame, of);
         true
     }
 
@@ -510,7 +510,7 @@ impl Engine {
             To::Receive(receive) => {
                 let kind = MessageKind::of(&frame.operation);
                 let receiver = self.endpoints[usize::from(endpoint)].receiver;
-                self.finish_receive(receiver, kind, receive.asked, &frame, (peer, endpoint));
+                self.finish_receive(receiver, kind, receive.report, &frame, (peer, endpoint));
             }
             To::Unexpected { index, .. } => self.finish_unexpected(index),
             To::Read(send) => self.finish_send(send),

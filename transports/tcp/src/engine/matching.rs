@@ -32,12 +32,11 @@ pub(crate) struct Receive {
     /// Buffer of several messages.
     pub(super) multi: Option<Multi>,
     pub(super) spans: Spans,
-    pub(super) asked: Asked,
+    pub(super) report: ReceiveReport,
 }
 
-/// Receive, for its event.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct ReceiveReport {
     pub(super) context: u64,
     /// Bytes that were lent.
     pub(super) room: u64,
@@ -230,10 +229,10 @@ impl Engine {
         if !self.reserve(bound.rx) {
             return Err(Refusal::Again);
         }
-        let asked = Asked { context, room: spans.left(), part: None };
+        let report = ReceiveReport { context, room: spans.left(), part: None };
         if let Some(message) = self.message_for(endpoint, kind, &want) {
             let at = self.unexpected_at(endpoint, kind, message);
-            let receive = Receive { spans, asked, ..Receive::default() };
+            let receive = Receive { spans, report, ..Receive::default() };
             if self.unexpected[at].is_announced() {
                 return self.request_kept(endpoint, (message, at), receive).inspect_err(|_| self.release(bound.rx));
             }
@@ -252,7 +251,7 @@ impl Engine {
             }
         };
         let at = self.receive_at(endpoint, kind, id);
-        self.receives[at] = Receive { id: Some(id), spans, asked, ..Receive::default() };
+        self.receives[at] = Receive { id: Some(id), spans, report, ..Receive::default() };
         self.try_paused |= self.paused > 0;
         Ok(())
     }
@@ -293,7 +292,7 @@ impl Engine {
             if receive.is_cancelled {
                 return;
             }
-            self.finish_receive(endpoint, kind, receive.asked, &frame, (message.peer, counting));
+            self.finish_receive(endpoint, kind, receive.report, &frame, (message.peer, counting));
             return;
         }
         let connection = &mut self.connections[message.connection as usize];
@@ -306,12 +305,12 @@ impl Engine {
         &mut self,
         endpoint: u16,
         kind: MessageKind,
-        asked: Asked,
+        report: ReceiveReport,
         frame: &Frame,
         (peer, counting): (u32, u16),
     ) {
         let (queue, flags) = (self.endpoints[usize::from(endpoint)].bound.rx, kind.flags());
-        let Asked { context, room, part } = asked;
+        let ReceiveReport { context, room, part } = report;
         let len = frame.payload.min(room);
         #[expect(clippy::cast_possible_truncation, reason = "lengths within the lent memory, which fit")]
         let mut event = Event::success(context, flags, len as usize);
@@ -329,9 +328,9 @@ impl Engine {
     /// Reports a receive without a message.
     pub(super) fn fail_receive(&mut self, endpoint: u16, kind: MessageKind, receive: Receive, errno: Errno, code: i32) {
         let queue = self.endpoints[usize::from(endpoint)].bound.rx;
-        let mut event = Event::failure(receive.asked.context, kind.flags(), errno);
+        let mut event = Event::failure(receive.report.context, kind.flags(), errno);
         event.provider_errno = code;
-        if !self.finish_part(endpoint, receive.asked.part, &mut event) {
+        if !self.finish_part(endpoint, receive.report.part, &mut event) {
             self.release(queue);
             return;
         }
@@ -460,7 +459,7 @@ impl Engine {
             let is_posted = |receive: &Receive| receive.id.is_some() && !receive.is_cancelled;
             let found = self.receives_of(endpoint, kind).find(|at| {
                 let receive = &self.receives[*at];
-                is_posted(receive) && receive.asked.context == context
+                is_posted(receive) && receive.report.context == context
             });
             let Some(at) = found else { continue };
             self.end_receive(endpoint, kind, at, 0);

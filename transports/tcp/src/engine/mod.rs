@@ -15,6 +15,7 @@ mod matching;
 mod multi_receive;
 mod open;
 mod outgoing;
+mod post;
 mod progress;
 mod queues;
 mod regions;

@@ -7,7 +7,7 @@ use loom_core::engine::tag_matcher::Want;
 use loom_core::transport::{Event, Refusal};
 use loom_core::vocabulary::{CompletionFlags, Errno};
 
-use super::matching::{Asked, Receive};
+use super::matching::{Receive, ReceiveReport};
 use super::rendezvous::NEVER;
 use super::{Engine, MessageKind};
 use crate::memory::Spans;
@@ -63,7 +63,7 @@ impl Engine {
         self.receives[at] = Receive {
             id: Some(id),
             multi: Some(multi),
-            asked: Asked { context, room, part: None },
+            report: ReceiveReport { context, room, part: None },
             spans,
             ..Receive::default()
         };
@@ -87,11 +87,11 @@ impl Engine {
     /// Part of a buffer for a message, or `None` without room for its event.
     pub(super) fn take_part(&mut self, endpoint: u16, at: usize, len: u64) -> Option<Receive> {
         let rx = self.endpoints[usize::from(endpoint)].bound.rx;
-        let Receive { multi: Some(multi), spans, asked, .. } = &self.receives[at] else { return None };
+        let Receive { multi: Some(multi), spans, report, .. } = &self.receives[at] else { return None };
         let (left, taken) = (spans.left(), len.min(spans.left()));
         let is_last = left - taken < multi.min_left;
         #[expect(clippy::cast_possible_truncation, reason = "less than the buffer has")]
-        let address = multi.first + (asked.room - left) as usize;
+        let address = multi.first + (report.room - left) as usize;
         // The last message has the event of the post.
         if !is_last && !self.reserve(rx) {
             return None;
@@ -101,12 +101,12 @@ impl Engine {
         if let Some(multi) = &mut buffer.multi {
             multi.arriving += 1;
         }
-        let context = buffer.asked.context;
+        let context = buffer.report.context;
         if is_last {
             self.close_buffer(endpoint, at);
         }
-        let asked = Asked { context, room: taken, part: Some(Part { buffer: at, address }) };
-        Some(Receive { asked, spans, ..Receive::default() })
+        let report = ReceiveReport { context, room: taken, part: Some(Part { buffer: at, address }) };
+        Some(Receive { report, spans, ..Receive::default() })
     }
 
     /// Lets no further message take a part. The buffer keeps its place until its last event.
@@ -154,14 +154,14 @@ impl Engine {
 
     /// Ends a buffer that has no room for the event of a message.
     fn end_buffer(&mut self, endpoint: u16, at: usize) {
-        let context = self.receives[at].asked.context;
+        let context = self.receives[at].report.context;
         self.end_with(endpoint, at, Event::success(context, CompletionFlags::MULTI_RECV, 0));
     }
 
     /// Cancels a buffer, unless its last message is arriving.
     pub(super) fn cancel_buffer(&mut self, endpoint: u16, at: usize) {
         let flags = CompletionFlags::RECV | CompletionFlags::MSG | CompletionFlags::MULTI_RECV;
-        self.end_with(endpoint, at, Event::failure(self.receives[at].asked.context, flags, Errno::ECANCELED));
+        self.end_with(endpoint, at, Event::failure(self.receives[at].report.context, flags, Errno::ECANCELED));
     }
 
     /// Reports the last event of a buffer, unless messages are arriving, one of which has it.

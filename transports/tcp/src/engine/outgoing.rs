@@ -1,11 +1,8 @@
-//! Operations, and frames to the socket.
+//! Frames to the socket, or to shared memory.
 //!
-//! The first operation on a connection after a poll is sent at once if its queue is empty, and all
-//! over shared memory. Polls send others when the queue is empty, many in one system call.
 //! Acknowledgements and read responses go before operations.
 
 use heapless::Vec;
-use loom_core::transport::{Event, Refusal};
 use loom_core::vocabulary::{CompletionFlags, Errno};
 use rustix::event::epoll::EventFlags;
 use rustix::fd::AsFd;
@@ -13,7 +10,7 @@ use rustix::io;
 
 use super::connection::{Connection, Item, Partial, RESPONSES, State};
 use super::loss::Loss;
-use super::send::{Asked, Post, Send, Verb};
+use super::send::{Send, Verb};
 use super::socket::{self, errno};
 use super::{BATCH, Engine, Injected, NIL};
 use crate::memory::Gather;
@@ -37,7 +34,7 @@ fn request_frame(id: u8) -> Frame {
 }
 
 /// Result of a send. The default without a sent byte.
-fn unless_full<V: Default>(sent: io::Result<V>) -> Result<V, Loss> {
+pub(super) fn unless_full<V: Default>(sent: io::Result<V>) -> Result<V, Loss> {
     match sent {
         Err(io::Errno::AGAIN | io::Errno::INTR) => Ok(V::default()),
         sent => sent.map_err(|error| Loss::Ended(errno(error))),
@@ -59,13 +56,6 @@ struct Planned {
     queued: Queued,
     /// Position behind the frame in the bytes of the system call.
     end: u64,
-}
-
-/// Bytes of a frame that were taken.
-enum Sent {
-    Whole,
-    /// Number of bytes, of the header too.
-    Part(u64),
 }
 
 /// Frames of one system call that begin in it.
@@ -136,7 +126,7 @@ impl Batch {
         while next != NIL && self.has_room(gather) {
             let send = &sends[next as usize];
             let Some(frame) = &send.frame else { return };
-            if send.asked.verb == Verb::Read {
+            if send.report.verb == Verb::Read {
                 if reading == RESPONSES {
                     return;
                 }
@@ -174,126 +164,6 @@ impl Partial {
 }
 
 impl Engine {
-    /// Posts an operation.
-    pub(crate) fn post(&mut self, endpoint: u16, post: Post<'_>) -> Result<(), Refusal> {
-        let index = self.route(endpoint, post.peer)?;
-        let own = &self.endpoints[usize::from(endpoint)];
-        let (tx, has_place) = (own.bound.tx, own.free_sends.count() > 0);
-        if !has_place || post.context.is_some() && !self.reserve(tx) {
-            return Err(Refusal::Again);
-        }
-        let at_once = !post.more && self.sends_at_once(index, tx);
-        if !at_once || !self.is_next(index, &post) {
-            self.queue(endpoint, index, post);
-            if at_once {
-                self.flush(index);
-            } else {
-                self.mark_dirty(index);
-            }
-            return Ok(());
-        }
-        match self.send_one(index, &post) {
-            Ok(Sent::Whole) => self.finish(&Asked::of(endpoint, &post)),
-            Ok(Sent::Part(sent)) => {
-                self.queue(endpoint, index, post);
-                self.record_part(index, sent);
-                self.retry(index);
-            }
-            Err(loss) => {
-                self.queue(endpoint, index, post);
-                self.fail_sending(index, loss);
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns `true` for the first operation of a turn without events, and with shared memory.
-    #[inline]
-    fn sends_at_once(&mut self, index: u32, tx: u16) -> bool {
-        let is_first = self.connections[index as usize].sent_in != self.turn && self.first_event(tx).is_none();
-        let connection = &mut self.connections[index as usize];
-        if connection.state != State::Open || connection.is_full {
-            return false;
-        }
-        if is_first {
-            connection.sent_in = self.turn;
-        }
-        is_first || connection.pipe.is_some() && !connection.is_dirty
-    }
-
-    /// Returns `true` if no frame goes before a post, which ends with its last sent byte.
-    #[inline]
-    fn is_next(&self, index: u32, post: &Post<'_>) -> bool {
-        let connection = &self.connections[index as usize];
-        let is_short = !connection.announces || post.frame.payload <= u64::from(self.attr.rendezvous_size);
-        let ends = is_short && post.frame.flags.is_empty() && post.verb != Verb::Read;
-        let is_quiet = connection.queue.is_empty() && !connection.is_broken && connection.session.is_none();
-        ends && is_quiet && !connection.has_frames(&self.sends)
-    }
-
-    /// Sends the frame of a post.
-    #[inline]
-    fn send_one(&mut self, index: u32, post: &Post<'_>) -> Result<Sent, Loss> {
-        let Self { connections, outbox, ranges, .. } = self;
-        let Connection { order, frame_number, socket, pipe, .. } = &mut connections[index as usize];
-        let Some(socket) = socket else { return Ok(Sent::Part(0)) };
-        let mut gather = Gather::over(outbox, ranges);
-        gather.encode(|out| post.frame.encode(*order, *frame_number, out));
-        gather.copy(post.inject.unwrap_or_default());
-        gather.spans(&post.spans);
-        let total = gather.len();
-        let sent = match pipe {
-            None => unless_full(gather.send(socket.as_fd()))?,
-            Some(pipe) => {
-                let sent = pipe.send(gather).map_err(|error| Loss::Violation(error.into()))?;
-                pipe.wake_reader(|| socket::send_byte(socket));
-                sent
-            }
-        };
-        *frame_number = frame_number.wrapping_add((sent > 0).into());
-        Ok(if sent == total { Sent::Whole } else { Sent::Part(sent) })
-    }
-
-    /// Queues an operation, in a free place.
-    fn queue(&mut self, endpoint: u16, connection: u32, post: Post<'_>) {
-        let free_sends = &mut self.endpoints[usize::from(endpoint)].free_sends;
-        let Some(index) = free_sends.take(&mut self.sends) else { return };
-        let mut injected = 0;
-        if let Some(bytes) = post.inject
-            && let Some(room) = self.injected[index as usize].get_mut(..bytes.len())
-        {
-            room.copy_from_slice(bytes);
-            injected = bytes.len();
-        }
-        let asked = Asked::of(endpoint, &post);
-        self.sends[index as usize] = Send {
-            next: NIL,
-            frame: Some(post.frame),
-            spans: post.spans,
-            #[expect(clippy::cast_possible_truncation, reason = "at most `INJECT_SIZE`")]
-            injected: injected as u8,
-            asked,
-        };
-        let connection_of = &mut self.connections[connection as usize];
-        connection_of.queue.push(&mut self.sends, index);
-        if connection_of.state == State::Open {
-            self.announce(connection, index);
-        }
-    }
-
-    /// Records the sent bytes of the only operation in the queue.
-    fn record_part(&mut self, index: u32, sent: u64) {
-        let connection = &mut self.connections[index as usize];
-        if sent > 0
-            && let Some(send) = connection.queue.pop(&mut self.sends)
-        {
-            let (order, number) = (connection.order, connection.frame_number.wrapping_sub(1));
-            let mut partial = self.partial(Item::Send(send), order, number);
-            self.advance(&mut partial, sent);
-            self.connections[index as usize].current = Some(partial);
-        }
-    }
-
     /// Notes that a connection has frames to send.
     pub(super) fn mark_dirty(&mut self, index: u32) {
         let Self { connections, sends, .. } = self;
@@ -385,7 +255,7 @@ impl Engine {
     }
 
     /// Tries to send the others in some polls, before the kernel is to report room.
-    fn retry(&mut self, index: u32) {
+    pub(super) fn retry(&mut self, index: u32) {
         let connection = &mut self.connections[index as usize];
         // The kernel does not report room in shared memory.
         let is_shared = connection.pipe.is_some();
@@ -398,7 +268,7 @@ impl Engine {
         self.watch_open(index);
     }
 
-    fn fail_sending(&mut self, index: u32, loss: Loss) {
+    pub(super) fn fail_sending(&mut self, index: u32, loss: Loss) {
         match loss {
             Loss::Ended(errno) => self.end_sends(index, errno),
             loss => self.lose(index, loss),
@@ -548,7 +418,7 @@ impl Engine {
                 }
                 Queued::Send(send) => {
                     connection.queue.pop(&mut self.sends);
-                    connection.reading += usize::from(self.sends[send as usize].asked.verb == Verb::Read);
+                    connection.reading += usize::from(self.sends[send as usize].report.verb == Verb::Read);
                     Item::Send(send)
                 }
             };
@@ -565,7 +435,7 @@ impl Engine {
     }
 
     /// State of a frame without a recorded byte, with the header that was sent.
-    fn partial(&self, item: Item, order: ByteOrder, number: u8) -> Partial {
+    pub(super) fn partial(&self, item: Item, order: ByteOrder, number: u8) -> Partial {
         let mut header = [0; MAX_HEADER];
         let len = match &item {
             Item::Acknowledgement => ACKNOWLEDGEMENT.encode(order, number, &mut header),
@@ -579,7 +449,7 @@ impl Engine {
     }
 
     /// Records bytes of a frame that is not sent whole.
-    fn advance(&mut self, partial: &mut Partial, sent: u64) {
+    pub(super) fn advance(&mut self, partial: &mut Partial, sent: u64) {
         let injected = match partial.item {
             Item::Send(send) => usize::from(self.sends[send as usize].injected),
             _ => 0,
@@ -614,7 +484,7 @@ impl Engine {
                 let awaits = operation.frame.as_ref().is_some_and(|frame| !frame.flags.is_empty());
                 if operation.is_announced() {
                     connection.announced.push(&mut self.sends, send);
-                } else if operation.asked.verb == Verb::Read {
+                } else if operation.report.verb == Verb::Read {
                     connection.reads.push(&mut self.sends, send);
                 } else if awaits {
                     connection.unacknowledged.push(&mut self.sends, send);
@@ -624,68 +494,6 @@ impl Engine {
                     self.finish_send(send);
                 }
             }
-        }
-    }
-
-    /// Ends an operation with success.
-    pub(super) fn finish_send(&mut self, send: u32) {
-        let asked = self.free_send(send);
-        self.finish(&asked);
-    }
-
-    #[inline]
-    fn finish(&mut self, asked: &Asked) {
-        let Asked { endpoint, verb, context, reports_success, len } = *asked;
-        self.count(endpoint, verb.flags(), true);
-        let tx = self.endpoints[usize::from(endpoint)].bound.tx;
-        if let Some(context) = context {
-            if reports_success {
-                let len = usize::try_from(len).unwrap_or(usize::MAX);
-                self.report(tx, Event::success(context, verb.flags(), len));
-            } else {
-                self.release(tx);
-            }
-        }
-    }
-
-    /// Ends an operation with an error, or without an event.
-    pub(super) fn fail_send(&mut self, send: u32, errno: Errno, code: i32, quietly: bool) {
-        let Asked { endpoint, verb, context, .. } = self.free_send(send);
-        let tx = self.endpoints[usize::from(endpoint)].bound.tx;
-        self.count(endpoint, verb.flags(), false);
-        if let Some(context) = context {
-            if quietly {
-                self.release(tx);
-            } else {
-                let mut event = Event::failure(context, verb.flags(), errno);
-                event.provider_errno = code;
-                self.report(tx, event);
-            }
-        }
-    }
-
-    fn free_send(&mut self, send: u32) -> Asked {
-        let asked = self.sends[send as usize].asked;
-        self.endpoints[usize::from(asked.endpoint)].free_sends.give_back(&mut self.sends, send);
-        asked
-    }
-
-    /// Cancels an operation before its first byte is sent, or a receive.
-    pub(crate) fn cancel(&mut self, endpoint: u16, context: u64) {
-        if self.cancel_receive(endpoint, context) {
-            return;
-        }
-        let Self { connections, sends, .. } = self;
-        let of_endpoint = connections.iter_mut().filter(|connection| connection.endpoint == endpoint);
-        let mut found = of_endpoint.filter_map(|connection| {
-            let send = connection.queue.remove(sends, |send| send.asked.context == Some(context))?;
-            if let Some(Frame { operation: Operation::ReadyToSend { id, .. }, .. }) = sends[send as usize].frame {
-                connection.numbers.give_back(id);
-            }
-            Some(send)
-        });
-        if let Some(send) = found.next() {
-            self.fail_send(send, Errno::ECANCELED, 0, false);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Rendezvous: long tagged messages, whose bytes the receiver requests when a receive accepts them.
+//! Rendezvous: long tagged messages. The receiver requests their bytes when a receive accepts them.
 //!
 //! | frame | from | content |
 //! |---|---|---|
@@ -103,7 +103,7 @@ impl Engine {
         let requested = &mut sends[send as usize];
         if let Some(frame) = &mut requested.frame {
             frame.operation = Operation::Rendezvous { id: number };
-            frame.payload = requested.asked.len;
+            frame.payload = requested.report.len;
         }
         connection.requested.push(sends, send);
         self.mark_dirty(index);
@@ -227,7 +227,7 @@ impl Engine {
         receive
     }
 
-    /// Cancels a receive that awaits a message, whose bytes are then dropped.
+    /// Cancels a receive that awaits a message. The bytes are then dropped.
     pub(super) fn cancel_announced(&mut self, receiver: u16, at: usize) {
         let Receive { id, announced, .. } = &mut self.receives[at];
         let left = Receive { id: *id, announced: announced.take(), is_cancelled: true, ..Receive::default() };

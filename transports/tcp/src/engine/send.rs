@@ -43,9 +43,8 @@ pub(crate) struct Post<'a> {
     pub(crate) more: bool,
 }
 
-/// Operation, for its event.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct SendReport {
     pub(super) endpoint: u16,
     pub(super) verb: Verb,
     /// `None` for an injected operation.
@@ -55,11 +54,11 @@ pub(super) struct Asked {
     pub(super) len: u64,
 }
 
-impl Asked {
+impl SendReport {
     pub(super) fn of(endpoint: u16, post: &Post<'_>) -> Self {
         let Post { verb, reports_success, .. } = *post;
         let len = if verb == Verb::Read { post.spans.left() } else { post.frame.payload };
-        Asked { endpoint, verb, context: post.context.map(Context::addr), reports_success, len }
+        SendReport { endpoint, verb, context: post.context.map(Context::addr), reports_success, len }
     }
 }
 
@@ -71,13 +70,13 @@ pub(crate) struct Send {
     pub(super) spans: Spans,
     /// Number of injected bytes.
     pub(super) injected: u8,
-    pub(super) asked: Asked,
+    pub(super) report: SendReport,
 }
 
 impl Send {
     pub(super) fn free(next: u32) -> Self {
-        let asked = Asked { endpoint: 0, verb: Verb::Message, context: None, reports_success: false, len: 0 };
-        Send { next, frame: None, spans: Spans::default(), injected: 0, asked }
+        let report = SendReport { endpoint: 0, verb: Verb::Message, context: None, reports_success: false, len: 0 };
+        Send { next, frame: None, spans: Spans::default(), injected: 0, report }
     }
 }
 
@@ -89,7 +88,7 @@ impl Send {
 
     /// Returns `true` if the bytes of the operation follow its header.
     pub(super) fn has_payload(&self) -> bool {
-        self.asked.verb != Verb::Read && !self.is_announced()
+        self.report.verb != Verb::Read && !self.is_announced()
     }
 }
 
