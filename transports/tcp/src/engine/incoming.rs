@@ -198,7 +198,7 @@ impl Engine {
                 Some((_, more)) => {
                     connection.received += 1;
                     if connection.state == State::Open {
-                        self.last = index;
+                        self.set_last(index);
                     }
                     Ok(more)
                 }
@@ -248,7 +248,7 @@ impl Engine {
         #[expect(clippy::cast_possible_truncation, reason = "at most the size of the buffer")]
         let end = received_behind as u32;
         connection.end = end;
-        self.last = index;
+        self.set_last(index);
         Some(Ok(direct + received_behind as u64 == wanted))
     }
 
@@ -275,7 +275,7 @@ impl Engine {
                 connection.end += received_len;
                 connection.received += 1;
                 if connection.state == State::Open {
-                    self.last = index;
+                    self.set_last(index);
                 }
                 Ok(received == wanted)
             }

@@ -132,6 +132,8 @@ pub(crate) struct Engine {
     /// Polls of that connection alone since the last poll of all.
     polls_of_last: u32,
     last_had_bytes: bool,
+    /// Polls of that connection with bytes since it was watched.
+    reads_of_last: u32,
     /// Number of the current poll.
     turn: u64,
     /// First connection with frames to send.

@@ -158,6 +158,7 @@ impl Engine {
             delays: 0,
             polls_of_last: 0,
             last_had_bytes: false,
+            reads_of_last: 0,
             turn: 0,
             dirty: NIL,
             retried: NIL,

@@ -223,6 +223,7 @@ impl Engine {
     /// Sends frames, and lets the kernel or the peer report room for the others, before this side
     /// sleeps. Returns `false` if it may not: shared memory has bytes or room.
     pub(super) fn leave_dirty(&mut self) -> bool {
+        self.watch_last();
         self.send_dirty();
         while self.dirty != NIL {
             let index = self.dirty;

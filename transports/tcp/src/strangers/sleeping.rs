@@ -19,15 +19,19 @@ use rustix::fd::BorrowedFd;
 use super::sides::{LIMIT, Node, SMALL, Stranger, request};
 use crate::query;
 
-/// A new connection is one that polls of the last connection alone do not see.
-#[test]
-fn new_connections_are_accepted_before_the_queue_sleeps() {
+fn with_descriptor() -> Node {
     let hints = Hints { node: Some("127.0.0.1"), listen: true, ..Hints::default() };
     let domain = Domain::open(&query(&hints, SMALL).expect("loopback")).expect("domain");
     let av = Av::open(&domain, 8).expect("vector");
     let cq = Cq::open(&domain, CqAttr { wait: WaitObj::FD, ..CqAttr::new(64) }).expect("queue");
     let endpoint = cq.endpoint(&av).expect("endpoint");
-    let (node, other) = (Node { domain, av, cq, endpoint }, Node::open());
+    Node { domain, av, cq, endpoint }
+}
+
+/// A new connection is one that polls of the last connection alone do not see.
+#[test]
+fn new_connections_are_accepted_before_the_queue_sleeps() {
+    let (node, other) = (with_descriptor(), Node::open());
     node.talks_to(&other);
     // The last bytes come from the other node.
     let received = node.endpoint.tagged_recv(Source::Any, Tag(3), vec![0; 8]).expect("posted");
@@ -63,6 +67,28 @@ fn new_connections_are_accepted_before_the_queue_sleeps() {
         assert!(sleeps, "the queue is empty");
     }
     panic!("the connection is not accepted");
+}
+
+/// The kernel does not watch a connection that polls keep reading.
+#[test]
+fn busy_connections_wake_sleepers() {
+    let (node, other) = (with_descriptor(), Node::open());
+    for round in 0..4 {
+        (0..400).for_each(|_| other.talks_to(&node));
+        let received = node.endpoint.tagged_recv(Source::Any, Tag(3), vec![0; 8]).expect("posted");
+        let sleeps = (0..1000).any(|_| {
+            node.poll();
+            node.cq.may_sleep().expect("the queue sleeps")
+        });
+        assert!(sleeps, "round {round}: all is quiet");
+        let sent = other.endpoint.tagged_send(other.knows(&node), Tag(3), vec![1; 8]).expect("posted");
+        assert_eq!(other.result(sent), Ok(()));
+        // SAFETY: the queue is open until the end of the test.
+        let fd = unsafe { BorrowedFd::borrow_raw(node.cq.wait_fd().expect("a descriptor")) };
+        let time = Timespec::try_from(LIMIT).expect("a short time");
+        assert_eq!(poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&time)), Ok(1), "round {round}");
+        assert_eq!(node.result(received), Ok(()));
+    }
 }
 
 /// Message of another thread, failures, numbers of the program, and sends that are not in the
