@@ -160,8 +160,6 @@ pub(super) struct Connection {
     pub(super) is_broken: bool,
     /// The kernel's buffer is full, and the kernel reports room.
     pub(super) is_full: bool,
-    /// Polls that have found the kernel's buffer full.
-    pub(super) attempts: u32,
     /// Events that the kernel reports, or `None` if the socket is not watched.
     pub(super) watched: Option<EventFlags>,
     pub(super) is_dirty: bool,
@@ -221,7 +219,6 @@ impl Connection {
             frame_number: 0,
             is_broken: false,
             is_full: false,
-            attempts: 0,
             watched: None,
             is_dirty: false,
             sent_in: 0,

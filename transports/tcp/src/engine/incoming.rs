@@ -28,8 +28,8 @@ const ACKNOWLEDGEMENTS: u32 = 1 << 16;
 /// destination, without the buffer.
 const DIRECT: u64 = 1024;
 
-/// Payload of one system call in bytes. The sender fills their room meanwhile.
-const AT_ONCE: u64 = 1 << 17;
+/// Payload of one system call in bytes, after which other connections have their turn.
+const AT_ONCE: u64 = 1 << 20;
 
 impl To {
     /// Memory of an operation or of regions.
@@ -249,7 +249,7 @@ impl Engine {
         let end = received_behind as u32;
         connection.end = end;
         self.set_last(index);
-        Some(Ok(direct + received_behind as u64 == wanted))
+        Some(Ok(direct + received_behind as u64 == wanted && direct < AT_ONCE))
     }
 
     /// Receives into the room of the buffer behind its bytes.

@@ -17,9 +17,6 @@ use crate::memory::Gather;
 use crate::tls::Session;
 use crate::wire::{ByteOrder, Frame, FrameFlags, MAX_HEADER, Operation};
 
-/// Polls that try to send to a full socket, before the kernel is to report room.
-const ATTEMPTS: u32 = 64;
-
 /// Reads of a connection that its peer has ended, for the bytes that the kernel may have.
 const LAST_READS: usize = 1024;
 
@@ -179,7 +176,7 @@ impl Engine {
         }
     }
 
-    /// Notes that a connection has frames that the kernel did not take.
+    /// Marks a connection whose shared memory has no room, for the next poll.
     fn mark_retried(&mut self, index: u32) {
         let connection = &mut self.connections[index as usize];
         if !connection.is_dirty {
@@ -225,19 +222,6 @@ impl Engine {
     pub(super) fn leave_dirty(&mut self) -> bool {
         self.watch_last();
         self.send_dirty();
-        while self.dirty != NIL {
-            let index = self.dirty;
-            let connection = &mut self.connections[index as usize];
-            self.dirty = connection.next_dirty;
-            connection.is_dirty = false;
-            if connection.pipe.is_some() {
-                self.mark_retried(index);
-            } else {
-                connection.is_full = true;
-                self.watch_open(index);
-            }
-        }
-        self.dirty = core::mem::replace(&mut self.retried, NIL);
         self.arm_shared()
     }
 
@@ -248,23 +232,19 @@ impl Engine {
             && self.connections[index as usize].has_frames(&self.sends)
         {
             match self.send_batch(index) {
-                Ok(true) => self.connections[index as usize].attempts = 0,
-                Ok(false) => return self.retry(index),
+                Ok(true) => {}
+                Ok(false) => return self.await_room(index),
                 Err(loss) => self.fail_sending(index, loss),
             }
         }
     }
 
-    /// Tries to send the others in some polls, before the kernel is to report room.
-    pub(super) fn retry(&mut self, index: u32) {
+    /// The kernel reports room in a socket. Polls look for room in shared memory.
+    pub(super) fn await_room(&mut self, index: u32) {
         let connection = &mut self.connections[index as usize];
-        // The kernel does not report room in shared memory.
-        let is_shared = connection.pipe.is_some();
-        connection.attempts += u32::from(!is_shared);
-        if connection.attempts < ATTEMPTS {
+        if connection.pipe.is_some() {
             return self.mark_retried(index);
         }
-        connection.attempts = 0;
         connection.is_full = true;
         self.watch_open(index);
     }
@@ -364,9 +344,6 @@ impl Engine {
         let place = &mut self.connections[index as usize];
         (place.session, place.pipe) = (session, pipe);
         let (sent, flushed) = sent?;
-        if sent > 0 {
-            self.connections[index as usize].attempts = 0;
-        }
         if flushed {
             self.finish_sealed(index);
         }

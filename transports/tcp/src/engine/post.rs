@@ -46,7 +46,7 @@ impl Engine {
             Ok(Sent::Part(sent)) => {
                 self.queue(endpoint, index, post);
                 self.record_part(index, sent);
-                self.retry(index);
+                self.await_room(index);
             }
             Err(loss) => {
                 self.queue(endpoint, index, post);

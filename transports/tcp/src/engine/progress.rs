@@ -90,6 +90,10 @@ impl Engine {
         if self.last == NIL || self.try_paused && self.paused > 0 {
             return false;
         }
+        // Receives delay the acknowledgements that make room, which the kernel reports.
+        if self.connections[self.last as usize].is_full {
+            return false;
+        }
         let is_alone = self.free_connections.count() + 1 >= u32::from(self.attr.connections);
         let most = if self.last_had_bytes { LAST_IN_A_ROW } else { MISSES[usize::from(!is_alone)] };
         if self.polls_of_last >= most {
