@@ -105,7 +105,6 @@ impl Engine {
         }
     }
 
-    /// Begins to connect.
     pub(crate) fn connect_to(&mut self, endpoint: u16, to: SocketAddr, data: &[u8]) -> Result<(), Errno> {
         let to = self.peer(to)?;
         if self.endpoints[usize::from(endpoint)].connection != NIL {

@@ -42,7 +42,6 @@ impl To {
         })
     }
 
-    /// Copies the next bytes of the payload.
     fn append(&mut self, sends: &mut [Send], (unexpected, pieces): (&mut [Unexpected], &mut [Piece]), bytes: &[u8]) {
         match self {
             To::Receive(receive) => {
@@ -282,7 +281,6 @@ impl Engine {
         }
     }
 
-    /// Handles the bytes in the buffer of a connection.
     pub(super) fn parse(&mut self, index: u32) -> Result<(), Violation> {
         let size = self.attr.receive_buffer as usize;
         loop {
@@ -347,7 +345,6 @@ impl Engine {
         self.connections[index as usize].start += count;
     }
 
-    /// Moves payload from the buffer to its memory.
     fn deliver(&mut self, index: u32) {
         let size = self.attr.receive_buffer as usize;
         let Self { connections, buffers, sends, unexpected, pieces, .. } = self;
@@ -495,7 +492,6 @@ impl Engine {
         Ok(())
     }
 
-    /// Finishes a frame that has arrived whole.
     fn finish_payload(&mut self, index: u32) -> Result<(), Violation> {
         let connection = &mut self.connections[index as usize];
         let Inbound::Payload { frame, to, .. } = core::mem::replace(&mut connection.inbound, Inbound::Frame) else {

@@ -138,7 +138,7 @@ pub(crate) struct Engine {
     turn: u64,
     /// First connection with frames to send.
     dirty: u32,
-    /// First connection with frames for which shared memory has no room, for the next poll.
+    /// First connection for which the next poll looks for room.
     retried: u32,
     queues: Table<Queue>,
     counters: Table<Counter>,

@@ -176,7 +176,7 @@ impl Engine {
         }
     }
 
-    /// Marks a connection whose shared memory has no room, for the next poll.
+    /// Marks a connection for which the next poll looks for room.
     fn mark_retried(&mut self, index: u32) {
         let connection = &mut self.connections[index as usize];
         if !connection.is_dirty {
@@ -218,11 +218,12 @@ impl Engine {
     }
 
     /// Sends frames, and lets the kernel or the peer report room for the others, before this side
-    /// sleeps. Returns `false` if it may not: shared memory has bytes or room.
+    /// sleeps. Returns `false` if it may not: shared memory has bytes or room, or a socket is not
+    /// watched.
     pub(super) fn leave_dirty(&mut self) -> bool {
-        self.watch_last();
+        let is_watched = self.watch_last();
         self.send_dirty();
-        self.arm_shared()
+        self.arm_shared() && is_watched
     }
 
     /// Sends the frames of a connection, as far as the kernel takes them.
@@ -247,6 +248,11 @@ impl Engine {
         }
         connection.is_full = true;
         self.watch_open(index);
+        let connection = &mut self.connections[index as usize];
+        if connection.watched.is_none() {
+            connection.is_full = false;
+            self.mark_retried(index);
+        }
     }
 
     pub(super) fn fail_sending(&mut self, index: u32, loss: Loss) {

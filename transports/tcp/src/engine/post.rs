@@ -23,7 +23,6 @@ enum Sent {
 }
 
 impl Engine {
-    /// Posts an operation.
     pub(crate) fn post(&mut self, endpoint: u16, post: Post<'_>) -> Result<(), Refusal> {
         let index = self.route(endpoint, post.peer)?;
         let own = &self.endpoints[usize::from(endpoint)];
@@ -80,7 +79,6 @@ impl Engine {
         ends && is_quiet && !connection.has_frames(&self.sends)
     }
 
-    /// Sends the frame of a post.
     #[inline]
     fn send_one(&mut self, index: u32, post: &Post<'_>) -> Result<Sent, Loss> {
         let Self { connections, outbox, ranges, .. } = self;
@@ -103,7 +101,6 @@ impl Engine {
         Ok(if sent == total { Sent::Whole } else { Sent::Part(sent) })
     }
 
-    /// Queues an operation, in a free place.
     fn queue(&mut self, endpoint: u16, connection: u32, post: Post<'_>) {
         let free_sends = &mut self.endpoints[usize::from(endpoint)].free_sends;
         let Some(index) = free_sends.take(&mut self.sends) else { return };
@@ -143,7 +140,6 @@ impl Engine {
         }
     }
 
-    /// Ends an operation with success.
     pub(super) fn finish_send(&mut self, send: u32) {
         let report = self.free_send(send);
         self.finish(&report);
