@@ -135,8 +135,8 @@ pub(super) struct Connection {
     pub(super) unacknowledged: List,
     /// Operations with their last bytes encrypted, and not with the kernel.
     pub(super) sealed: List,
-    /// Announced messages that the peer has requested. They go before the queue, whose messages the
-    /// peer may accept later.
+    /// Announced messages that the peer has requested. They go before the queue: the peer may
+    /// accept its messages later.
     pub(super) requested: List,
     /// Announced messages without a request.
     pub(super) announced: List,

@@ -218,7 +218,7 @@ impl Engine {
     }
 
     /// Sends frames, and lets the kernel or the peer report room for the others, before this side
-    /// sleeps. Returns `false` if it may not: shared memory has bytes or room, or a socket is not
+    /// sleeps. Returns `false` with bytes or room in shared memory, or a socket that is not
     /// watched.
     pub(super) fn leave_dirty(&mut self) -> bool {
         let is_watched = self.watch_last();

@@ -75,8 +75,7 @@ impl Engine {
         if self.shared_count > 0 {
             let has_read = self.poll_shared(queue);
             if self.has_to_look() {
-                self.watch_last();
-                return self.handle_events(queue, 0);
+                return self.progress(queue, 0);
             }
             if has_read || self.last == NIL {
                 return Ok(());
@@ -147,7 +146,7 @@ impl Engine {
         self.handle_events(queue, milliseconds)
     }
 
-    /// Handles the kernel's events of watched connections.
+    /// Handles events of watched connections.
     fn handle_events(&mut self, queue: u16, milliseconds: i32) -> Result<(), Errno> {
         self.turn += 1;
         self.polled = queue;
